@@ -1,0 +1,1 @@
+//! Benchmarks of Spillway's hot paths.

@@ -1,0 +1,1 @@
+//! Typed configuration: defaults, file, environment and command line, with errors that name the line.

@@ -1,0 +1,1 @@
+//! HLS segments, window and playlists (pure).

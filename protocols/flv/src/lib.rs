@@ -1,0 +1,1 @@
+//! FLV tags and their audio and video headers, legacy and enhanced (pure).

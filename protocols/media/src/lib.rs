@@ -1,0 +1,1 @@
+//! Codecs, parameter sets, samples and time: the media vocabulary every other crate shares (pure).

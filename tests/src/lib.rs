@@ -1,0 +1,1 @@
+//! End-to-end behaviour tests and their harness.

@@ -1,0 +1,1 @@
+//! HTTP: FLV, WebSocket-FLV, HLS, the players' page, metrics and probes.
