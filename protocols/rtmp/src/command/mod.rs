@@ -1,0 +1,1 @@
+//! RTMP commands.

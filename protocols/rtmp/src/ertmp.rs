@@ -1,0 +1,1 @@
+//! Enhanced RTMP capability negotiation.

@@ -1,0 +1,1 @@
+//! Stream names out of URLs and commands.
