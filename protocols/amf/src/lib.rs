@@ -5,8 +5,10 @@
 
 pub mod amf0;
 pub mod amf3;
+mod cursor;
 pub mod error;
 pub mod limits;
+mod text;
 pub mod value;
 
 pub use error::AmfError;
