@@ -1,0 +1,25 @@
+//! Sockets that take little: the kernel keeps a few kilobytes for them and then closes the window.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::net::{TcpSocket, TcpStream};
+
+/// The least receive buffer the kernel gives, asked for by stalled and slow viewers.
+pub const SMALL_BUFFER: usize = 4096;
+
+/// Connects, with a receive buffer of the given size if there is one.
+///
+/// # Errors
+/// When the connection is refused.
+pub async fn connect(to: SocketAddr, receive_buffer: Option<usize>) -> io::Result<TcpStream> {
+    let socket = if to.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    if let Some(bytes) = receive_buffer {
+        socket.set_recv_buffer_size(u32::try_from(bytes).unwrap_or(u32::MAX))?;
+    }
+    socket.connect(to).await
+}
