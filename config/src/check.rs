@@ -1,0 +1,234 @@
+//! Rules that hold between keys, and what is allowed but deserves a word.
+
+use crate::model::{Config, Flush, HlsMode, PublishPolicy};
+use crate::range::RANGES;
+
+/// A rule that a configuration breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Violation {
+    /// The keys concerned, the one most likely wrong first.
+    pub(crate) keys: Vec<&'static str>,
+    pub(crate) message: String,
+}
+
+fn violation(keys: &[&'static str], message: String) -> Violation {
+    Violation {
+        keys: keys.to_vec(),
+        message,
+    }
+}
+
+/// Every rule `config` breaks.
+pub(crate) fn violations(config: &Config) -> Vec<Violation> {
+    let mut found = Vec::new();
+    out_of_range(config, &mut found);
+    listeners(config, &mut found);
+    memory(config, &mut found);
+    hls(config, &mut found);
+    auth(config, &mut found);
+    found
+}
+
+fn out_of_range(config: &Config, found: &mut Vec<Violation>) {
+    let values = serde_json::to_value(config).unwrap_or_default();
+    for (key, range) in RANGES {
+        let value = values
+            .pointer(&format!("/{}", key.replace('.', "/")))
+            .unwrap_or_default();
+        if !range.contains(value) {
+            found.push(violation(
+                &[key],
+                format!("{value} is out of range: expected {range}"),
+            ));
+        }
+    }
+    if !config.ring.slots.is_power_of_two() {
+        let slots = config.ring.slots;
+        let next = slots.checked_next_power_of_two().unwrap_or(1 << 20);
+        found.push(violation(
+            &["ring.slots"],
+            format!("{slots} is not a power of two: expected for example {next}"),
+        ));
+    }
+}
+
+fn listeners(config: &Config, found: &mut Vec<Violation>) {
+    let all = [
+        ("rtmp.listen", config.rtmp.listen),
+        ("http.listen", config.http.listen),
+        ("admin.listen", config.admin.listen),
+    ];
+    for (index, (later, address)) in all.iter().enumerate() {
+        for (earlier, taken) in all.iter().take(index) {
+            if address.collides_with(*taken) {
+                let message =
+                    format!("{address} is already taken by `{earlier}` ({taken}): give each its own port");
+                found.push(violation(&[later, earlier], message));
+            }
+        }
+    }
+}
+
+fn memory(config: &Config, found: &mut Vec<Violation>) {
+    let (ring, play, limits) = (&config.ring, &config.play, &config.limits);
+    if play.max_lag > ring.max_duration {
+        let message = format!(
+            "{} is more than the ring keeps (`ring.max_duration` is {}), so that no viewer could ever lag that far",
+            play.max_lag, ring.max_duration
+        );
+        found.push(violation(&["play.max_lag", "ring.max_duration"], message));
+    }
+    if ring.max_bytes < limits.max_message {
+        let message = format!(
+            "{} does not hold even one message of the largest size allowed (`limits.max_message` is {})",
+            ring.max_bytes, limits.max_message
+        );
+        found.push(violation(&["ring.max_bytes", "limits.max_message"], message));
+    }
+    let gathered = match play.flush {
+        Flush::Auto => ("play.flush_max", play.flush_max),
+        Flush::Every(period) => ("play.flush", period),
+    };
+    if gathered.1 >= play.max_lag {
+        let message = format!(
+            "{} is not below `play.max_lag` ({}): every viewer would count as lagging",
+            gathered.1, play.max_lag
+        );
+        found.push(violation(&[gathered.0, "play.max_lag"], message));
+    }
+}
+
+fn hls(config: &Config, found: &mut Vec<Violation>) {
+    let hls = &config.hls;
+    if hls.mode != HlsMode::Off && hls.max_segment_duration < hls.segment_duration {
+        let message = format!(
+            "{} is shorter than `hls.segment_duration` ({}): expected at least that",
+            hls.max_segment_duration, hls.segment_duration
+        );
+        found.push(violation(
+            &["hls.max_segment_duration", "hls.segment_duration"],
+            message,
+        ));
+    }
+}
+
+fn auth(config: &Config, found: &mut Vec<Violation>) {
+    let has_keys = !config.auth.publish_keys.is_empty();
+    match config.auth.publish {
+        PublishPolicy::Keys if !has_keys => {
+            let message =
+                "\"keys\" lets nobody publish without `auth.publish_keys`: expected at least one key".into();
+            found.push(violation(&["auth.publish", "auth.publish_keys"], message));
+        }
+        PublishPolicy::Open if has_keys => {
+            let message = "\"open\" lets everybody publish, so that `auth.publish_keys` would never be asked for: remove one \
+                           of both, or set `auth.publish` to \"keys\" or \"local\""
+                .into();
+            found.push(violation(&["auth.publish", "auth.publish_keys"], message));
+        }
+        _ => {}
+    }
+}
+
+impl Config {
+    /// What is allowed but deserves a word at the start: one sentence each, for the log.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.admin.listen.is_loopback() {
+            warnings.push(format!(
+                "admin.listen is {}: metrics and the API ask for no password, so let only a private network reach them",
+                self.admin.listen
+            ));
+        }
+        if self.auth.publish == PublishPolicy::Open && !self.rtmp.listen.is_loopback() {
+            warnings.push(
+                "auth.publish is \"open\": everybody who can reach rtmp.listen can publish any stream".into(),
+            );
+        }
+        if self.hls.mode != HlsMode::Off && self.hls.segment_duration > self.ring.max_duration {
+            warnings.push(format!(
+                "ring.max_duration ({}) is shorter than hls.segment_duration ({}): the first HLS request of a stream waits for a \
+                 whole segment",
+                self.ring.max_duration, self.hls.segment_duration
+            ));
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::Secret;
+    use crate::units::{ByteSize, Period};
+    use crate::{PublishKey, StreamPattern};
+
+    fn broken(change: impl FnOnce(&mut Config)) -> Vec<&'static str> {
+        let mut config = Config::default();
+        change(&mut config);
+        violations(&config)
+            .iter()
+            .map(|violation| violation.keys[0])
+            .collect()
+    }
+
+    fn key() -> PublishKey {
+        PublishKey::new(StreamPattern::any(), Secret::new("k").unwrap())
+    }
+
+    #[test]
+    fn the_defaults_break_no_rule_and_need_no_word() {
+        assert_eq!(broken(|_| ()), Vec::<&str>::new());
+        assert_eq!(Config::default().warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_rule_names_the_key_that_breaks_it() {
+        assert_eq!(broken(|c| c.hls.window = 2), ["hls.window"]);
+        assert_eq!(
+            broken(|c| c.hls.segment_duration = Period::from_millis(999)),
+            ["hls.segment_duration"]
+        );
+        assert_eq!(
+            broken(|c| c.hls.max_segment_duration = Period::from_secs(1)),
+            ["hls.max_segment_duration"]
+        );
+        assert_eq!(broken(|c| c.ring.slots = 1_000), ["ring.slots"]);
+        assert_eq!(
+            broken(|c| c.ring.max_bytes = ByteSize::from_mib(8)),
+            ["ring.max_bytes"]
+        );
+        assert_eq!(
+            broken(|c| c.play.max_lag = Period::from_secs(31)),
+            ["play.max_lag"]
+        );
+        assert_eq!(
+            broken(|c| c.play.flush = Flush::Every(Period::from_secs(3))),
+            ["play.flush", "play.flush"]
+        );
+        assert_eq!(
+            broken(|c| c.play.max_lag = Period::from_millis(300)),
+            ["play.flush_max"]
+        );
+        assert_eq!(broken(|c| c.http.listen = c.rtmp.listen), ["http.listen"]);
+        assert_eq!(broken(|c| c.auth.publish = PublishPolicy::Keys), ["auth.publish"]);
+        assert_eq!(
+            broken(|c| {
+                c.auth.publish = PublishPolicy::Open;
+                c.auth.publish_keys.push(key());
+            }),
+            ["auth.publish"]
+        );
+        assert_eq!(broken(|c| c.auth.publish_keys.push(key())), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn doors_left_open_are_spoken_of() {
+        let mut config = Config::default();
+        config.auth.publish = PublishPolicy::Open;
+        config.admin.listen = config.http.listen;
+        assert_eq!(config.warnings().len(), 2);
+        config.rtmp.listen = "127.0.0.1:1935".parse().unwrap();
+        assert_eq!(config.warnings().len(), 1);
+    }
+}

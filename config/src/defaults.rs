@@ -1,0 +1,139 @@
+//! Every default value, in one place. `config/spillway.toml` shows them with their reasons; a test holds both together.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use crate::address::ListenAddr;
+use crate::model::{
+    Admin, Auth, Flush, Hls, HlsMode, Http, Limits, Log, LogFormat, LogLevel, Metrics, Play, PlayPolicy,
+    Publish, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
+};
+use crate::units::{ByteSize, Period};
+
+const fn listen(ip: Ipv4Addr, port: u16) -> ListenAddr {
+    ListenAddr::new(SocketAddr::new(IpAddr::V4(ip), port))
+}
+
+impl Default for Rtmp {
+    fn default() -> Self {
+        Self {
+            listen: listen(Ipv4Addr::UNSPECIFIED, 1935),
+        }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            listen: listen(Ipv4Addr::UNSPECIFIED, 8080),
+            list_streams: true,
+        }
+    }
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self {
+            listen: listen(Ipv4Addr::LOCALHOST, 8081),
+        }
+    }
+}
+
+impl Default for Publish {
+    fn default() -> Self {
+        Self {
+            linger: Period::from_secs(15),
+            idle_timeout: Period::from_secs(30),
+            first_media_timeout: Period::from_secs(20),
+        }
+    }
+}
+
+impl Default for Play {
+    fn default() -> Self {
+        Self {
+            wait: Period::from_secs(15),
+            max_lag: Period::from_secs(3),
+            stall_timeout: Period::from_secs(30),
+            flush: Flush::Auto,
+            flush_max: Period::from_millis(300),
+        }
+    }
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self {
+            max_bytes: ByteSize::from_mib(16),
+            max_duration: Period::from_secs(30),
+            slots: 4_096,
+        }
+    }
+}
+
+impl Default for Hls {
+    fn default() -> Self {
+        Self {
+            mode: HlsMode::OnDemand,
+            segment_duration: Period::from_secs(2),
+            max_segment_duration: Period::from_secs(12),
+            window: 6,
+            idle_stop: Period::from_secs(60),
+            first_wait: Period::from_secs(8),
+            max_bytes: ByteSize::from_mib(64),
+            end_retain: Period::from_secs(60),
+        }
+    }
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self {
+            publish: PublishPolicy::Local,
+            publish_keys: Vec::new(),
+            play: PlayPolicy::Open,
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            level: LogLevel::Info,
+            format: LogFormat::Human,
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { max_streams: 200 }
+    }
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self {
+            grace: Period::from_secs(10),
+        }
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "every default stands in this file")]
+impl Default for Runtime {
+    fn default() -> Self {
+        Self { workers: 0 }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_connections: 20_000,
+            max_streams: 1_000,
+            max_viewers_per_stream: 0,
+            handshake_timeout: Period::from_secs(10),
+            max_message: ByteSize::from_mib(16),
+            chunk_streams: 64,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Listeners and the process.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::address::ListenAddr;
+use crate::units::Period;
+
+/// Section `[rtmp]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Rtmp {
+    /// Address and port for publishers and RTMP players. Port 0 takes any free port.
+    pub listen: ListenAddr,
+}
+
+/// Section `[http]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Http {
+    /// Address and port for viewers: HTTP-FLV, WebSocket-FLV, HLS and the players' page. Port 0 takes any free port.
+    pub listen: ListenAddr,
+    /// Whether the players' page at `/` lists the live streams. With false a viewer must know a stream's name.
+    pub list_streams: bool,
+}
+
+/// Section `[admin]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Admin {
+    /// Address and port of the operators' listener: `/metrics`, `/livez`, `/readyz`, `/api/v1/`. It asks for no password,
+    /// so keep it on loopback or a private network.
+    pub listen: ListenAddr,
+}
+
+/// Section `[shutdown]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// Longest time from SIGTERM to the end of the process; what is still connected then is cut.
+    pub grace: Period,
+}
+
+/// Section `[runtime]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Runtime {
+    /// Worker threads. 0 takes the number of processors this process may use: its CPU affinity and cgroup quota.
+    pub workers: u32,
+}
