@@ -76,7 +76,10 @@ pub fn set_chunk_size(chunk_size: u32) -> [u8; 4] {
 
 /// The body of Acknowledgement: bytes received so far, wrapping at 2^32 (RTMP 1.0 §5.4.3).
 pub fn acknowledgement(bytes_received: u64) -> [u8; 4] {
-    #[allow(clippy::cast_possible_truncation, reason = "the sequence number wraps at 2^32 on the wire")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the sequence number wraps at 2^32 on the wire"
+    )]
     let sequence_number = bytes_received as u32;
     sequence_number.to_be_bytes()
 }
