@@ -67,7 +67,8 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.key.is_empty() {
+        let said_already = matches!(&self.source, Source::Flag { key } if *key == self.key);
+        if self.key.is_empty() || said_already {
             write!(f, "{}: {}", self.source, self.message)
         } else {
             write!(f, "{}: {}: {}", self.source, self.key, self.message)

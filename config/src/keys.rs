@@ -67,8 +67,9 @@ impl Keys {
     pub(crate) fn unknown(&self, path: &str) -> String {
         let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
         let mut message = "unknown key".to_owned();
-        if let Some(meant) = self.closest(section, name) {
-            message += &format!(", did you mean `{meant}`?");
+        match self.closest(section, name) {
+            Some(meant) => message += &format!(", did you mean `{meant}`?"),
+            None => message.push('.'),
         }
         let known = self.children(section);
         if known.is_empty() {

@@ -266,7 +266,7 @@ fn an_empty_variable_counts_as_not_set() {
 fn errors_of_flags_name_the_flag() {
     let error = with_sets(&["play.max_lag=3"]).unwrap_err().to_string();
     assert!(
-        error.starts_with("--set play.max_lag: play.max_lag: \"3\" has no unit"),
+        error.starts_with("--set play.max_lag: \"3\" has no unit"),
         "{error}"
     );
     let error = with_sets(&["hls.window"]).unwrap_err().to_string();

@@ -1,0 +1,252 @@
+//! The command line: what was asked for, and the sub-commands that need no gateway.
+
+mod healthcheck;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use spillway_config::{ConfigError, LoadInput, Loaded, Period};
+
+pub use healthcheck::{HealthError, Target, healthcheck};
+
+/// The environment variable that names the configuration file when `--config` does not.
+pub const CONFIG_VARIABLE: &str = "SPILLWAY_CONFIG";
+
+/// A live media gateway: RTMP in; RTMP, HTTP-FLV, WebSocket-FLV and HLS out.
+///
+/// Without arguments it runs with the defaults: publish to rtmp://HOST/live/NAME, watch at http://HOST:8080/.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "spillway", version, max_term_width = 100)]
+pub struct Cli {
+    /// Configuration file (TOML) [env: SPILLWAY_CONFIG]. `spillway check` explains a wrong one.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+
+    /// Set one key, over the file and the environment: `--set hls.window=8`. May be given again.
+    #[arg(long = "set", value_name = "KEY=VALUE", global = true)]
+    pub sets: Vec<String>,
+
+    /// Publish a demonstration clip to live/demo, in a loop.
+    #[arg(long)]
+    pub demo: bool,
+
+    /// What to do in place of running the gateway.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// A sub-command.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Check the configuration and show what it amounts to, secrets left out.
+    Check {
+        /// The file to check, in place of `--config`.
+        file: Option<PathBuf>,
+    },
+    /// Print the JSON schema of the configuration file.
+    Schema,
+    /// Ask a running gateway whether it is ready: exit code 0 if so, 1 if not.
+    Healthcheck {
+        /// Address to ask [default: `/readyz` at the configured `admin.listen`].
+        #[arg(long, value_name = "URL")]
+        url: Option<String>,
+        /// Ask whether it is alive (`/livez`), not whether it is ready.
+        #[arg(long, conflicts_with = "url")]
+        live: bool,
+        /// Longest time to wait for the answer.
+        #[arg(long, value_name = "DURATION", default_value = "3s")]
+        timeout: Period,
+    },
+}
+
+impl Cli {
+    /// The layers of configuration as the process was started: file, environment, `--set`.
+    pub fn load_input(&self) -> LoadInput {
+        let from_check = match &self.command {
+            Some(Command::Check { file }) => file.clone(),
+            _ => None,
+        };
+        let from_variable = || {
+            std::env::var_os(CONFIG_VARIABLE)
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from)
+        };
+        let file = from_check.or_else(|| self.config.clone()).or_else(from_variable);
+        LoadInput::from_process(file, self.sets.clone())
+    }
+
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// [`ConfigError`], whose text is for the operator as it is; see [`report`].
+    pub fn load(&self) -> Result<Loaded, ConfigError> {
+        Loaded::read(&self.load_input())
+    }
+
+    /// Carries out the sub-command, if there is one. `None` asks the caller to run the gateway.
+    pub fn run_command(&self) -> Option<ExitCode> {
+        let done = match self.command.as_ref()? {
+            Command::Check { .. } => self.check(&mut io::stdout(), &mut io::stderr()),
+            Command::Schema => print(&mut io::stdout(), &spillway_config::schema()),
+            Command::Healthcheck { url, live, timeout } => {
+                self.healthcheck(url.as_deref(), *live, *timeout, &mut io::stderr())
+            }
+        };
+        Some(done.unwrap_or(ExitCode::FAILURE))
+    }
+
+    fn check(&self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<ExitCode> {
+        let loaded = match self.load() {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                report(&error, err)?;
+                return Ok(ExitCode::FAILURE);
+            }
+        };
+        for warning in loaded.config.warnings() {
+            writeln!(err, "warning: {warning}")?;
+        }
+        writeln!(
+            err,
+            "The configuration is valid. In effect, marked where not the default:"
+        )?;
+        print(out, &loaded.render())
+    }
+
+    fn healthcheck(
+        &self,
+        url: Option<&str>,
+        live: bool,
+        timeout: Period,
+        err: &mut dyn Write,
+    ) -> io::Result<ExitCode> {
+        let target = match url {
+            Some(url) => url.parse::<Target>(),
+            None => match self.load() {
+                Ok(loaded) => {
+                    let path = if live { "/livez" } else { "/readyz" };
+                    Target::of_listener(loaded.config.admin.listen.get(), path)
+                }
+                Err(error) => {
+                    report(&error, err)?;
+                    return Ok(ExitCode::FAILURE);
+                }
+            },
+        };
+        match target.and_then(|target| healthcheck(&target, timeout.get())) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(error) => {
+                writeln!(err, "unhealthy: {error}")?;
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    }
+}
+
+/// Writes a configuration error for the operator, a line for each thing that is wrong.
+///
+/// # Errors
+/// Whatever `err` answers.
+pub fn report(error: &ConfigError, err: &mut dyn Write) -> io::Result<()> {
+    for line in error.to_string().lines() {
+        writeln!(err, "error: {line}")?;
+    }
+    Ok(())
+}
+
+fn print(out: &mut dyn Write, text: &str) -> io::Result<ExitCode> {
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn cli(arguments: &str) -> Cli {
+        Cli::parse_from(std::iter::once("spillway").chain(arguments.split_whitespace()))
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_arguments_the_gateway_runs() {
+        let cli = cli("");
+        assert!(cli.run_command().is_none());
+        assert!(!cli.demo);
+        assert_eq!(cli.config, None);
+    }
+
+    #[test]
+    fn flags_stand_before_or_after_the_sub_command() {
+        for arguments in [
+            "--config a.toml --set hls.window=8 check",
+            "check --config a.toml --set hls.window=8",
+        ] {
+            let input = cli(arguments).load_input();
+            assert_eq!(input.file, Some("a.toml".into()));
+            assert_eq!(input.sets, ["hls.window=8"]);
+        }
+    }
+
+    #[test]
+    fn the_file_of_check_goes_before_that_of_config() {
+        assert_eq!(
+            cli("--config a.toml check b.toml").load_input().file,
+            Some("b.toml".into())
+        );
+    }
+
+    #[test]
+    fn check_shows_what_is_in_effect() {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = cli("check --set hls.window=8 --set auth.publish_keys=s3cret")
+            .check(&mut out, &mut err)
+            .unwrap();
+        assert_eq!(code, ExitCode::SUCCESS);
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.contains("window = 8  # --set hls.window"), "{out}");
+        assert!(!out.contains("s3cret"), "{out}");
+    }
+
+    #[test]
+    fn check_says_what_is_wrong_and_fails() {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = cli("check --set hls.windw=8 --set play.wait=1")
+            .check(&mut out, &mut err)
+            .unwrap();
+        assert_eq!(code, ExitCode::FAILURE);
+        assert!(out.is_empty());
+        let err = String::from_utf8(err).unwrap();
+        assert_eq!(
+            err.lines()
+                .filter(|line| line.starts_with("error: --set "))
+                .count(),
+            2,
+            "{err}"
+        );
+    }
+
+    #[test]
+    fn a_gateway_that_is_not_there_is_unhealthy() {
+        let mut err = Vec::new();
+        let cli = cli("healthcheck --set admin.listen=127.0.0.1:1");
+        let code = cli
+            .healthcheck(None, false, Period::from_secs(1), &mut err)
+            .unwrap();
+        assert_eq!(code, ExitCode::FAILURE);
+        let err = String::from_utf8(err).unwrap();
+        assert!(
+            err.starts_with("unhealthy: cannot connect to 127.0.0.1:1"),
+            "{err}"
+        );
+    }
+}
