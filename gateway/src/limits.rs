@@ -37,16 +37,10 @@ pub fn raise_open_files() -> OpenFiles {
 }
 
 impl OpenFiles {
-    /// How many connections fit; `None` for no limit.
-    pub fn connections(self) -> Option<u64> {
-        self.now.map(|files| files.saturating_sub(OTHER_FILES))
-    }
-
-    /// The words for the log if `max_connections` (`limits.max_connections`) do not fit.
+    /// The words for the log if the limit is below `max_connections` (`limits.max_connections`).
     pub fn warning(self, max_connections: u32) -> Option<String> {
-        let fit = self
-            .connections()
-            .filter(|fit| *fit < u64::from(max_connections))?;
+        let small = self.now.filter(|files| *files < u64::from(max_connections))?;
+        let fit = small.saturating_sub(OTHER_FILES);
         let files = u64::from(max_connections) + OTHER_FILES;
         Some(format!(
             "the limit of open files leaves room for {fit} connections, fewer than limits.max_connections \
