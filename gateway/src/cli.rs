@@ -9,6 +9,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use spillway_config::{ConfigError, LoadInput, Loaded, Period};
 
+use crate::{limits, telemetry};
+
 pub use healthcheck::{HealthError, Target, healthcheck};
 
 /// The environment variable that names the configuration file when `--config` does not.
@@ -61,6 +63,15 @@ pub enum Command {
     },
 }
 
+/// The whole program: reads the command line, then carries out a sub-command or runs the gateway until it is told to
+/// stop.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    cli.run_command()
+        .or_else(|| cli.run_gateway().ok())
+        .unwrap_or(ExitCode::FAILURE)
+}
+
 impl Cli {
     /// The layers of configuration as the process was started: file, environment, `--set`.
     pub fn load_input(&self) -> LoadInput {
@@ -95,6 +106,36 @@ impl Cli {
             }
         };
         Some(done.unwrap_or(ExitCode::FAILURE))
+    }
+
+    /// Runs the gateway. Fails only if not even standard error can be written to.
+    fn run_gateway(&self) -> io::Result<ExitCode> {
+        let config = match self.load() {
+            Ok(loaded) => loaded.config,
+            Err(error) => {
+                report(&error, &mut io::stderr())?;
+                return Ok(ExitCode::FAILURE);
+            }
+        };
+        if let Err(error) = telemetry::init(&config.log) {
+            writeln!(io::stderr(), "error: {error}")?;
+            return Ok(ExitCode::FAILURE);
+        }
+        let files = limits::raise_nofile();
+        for warning in config
+            .warnings()
+            .into_iter()
+            .chain(files.warning(config.limits.max_connections))
+        {
+            tracing::warn!("{warning}");
+        }
+        match crate::run(&config, self.demo) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(error) => {
+                tracing::error!("{error}");
+                Ok(ExitCode::FAILURE)
+            }
+        }
     }
 
     fn check(&self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<ExitCode> {

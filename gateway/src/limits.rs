@@ -7,15 +7,15 @@ const OTHER_FILES: u64 = 64;
 
 /// The limit of open files (`RLIMIT_NOFILE`), raised as far as it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenFiles {
+pub(crate) struct OpenFiles {
     /// The limit the process was started with; `None` for none at all.
-    pub before: Option<u64>,
+    pub(crate) before: Option<u64>,
     /// The limit that now holds; `None` for none at all.
-    pub now: Option<u64>,
+    pub(crate) now: Option<u64>,
 }
 
 /// Raises the soft limit of open files to the hard one. Where the kernel refuses, the old limit stays.
-pub fn raise_open_files() -> OpenFiles {
+pub(crate) fn raise_nofile() -> OpenFiles {
     let Rlimit {
         current: before,
         maximum,
@@ -38,7 +38,7 @@ pub fn raise_open_files() -> OpenFiles {
 
 impl OpenFiles {
     /// The words for the log if the limit is below `max_connections` (`limits.max_connections`).
-    pub fn warning(self, max_connections: u32) -> Option<String> {
+    pub(crate) fn warning(self, max_connections: u32) -> Option<String> {
         let small = self.now.filter(|files| *files < u64::from(max_connections))?;
         let fit = small.saturating_sub(OTHER_FILES);
         let files = u64::from(max_connections) + OTHER_FILES;
@@ -57,8 +57,8 @@ mod tests {
     #[test]
     fn the_soft_limit_is_raised_to_the_hard_one() {
         let hard = getrlimit(Resource::Nofile).maximum;
-        assert_eq!(raise_open_files().now, hard);
-        assert_eq!(raise_open_files().before, hard);
+        assert_eq!(raise_nofile().now, hard);
+        assert_eq!(raise_nofile().before, hard);
     }
 
     #[test]

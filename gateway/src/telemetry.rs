@@ -8,12 +8,12 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// The environment variable that overrides `log.level`, and can set it per module.
-pub const FILTER_VARIABLE: &str = "RUST_LOG";
+pub(crate) const FILTER_VARIABLE: &str = "RUST_LOG";
 
 /// Why there are no logs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum TelemetryError {
+pub(crate) enum TelemetryError {
     /// `RUST_LOG` does not read.
     #[error(
         "environment variable {FILTER_VARIABLE}: {source}: expected for example info, or info,spillway_hub=debug"
@@ -34,7 +34,7 @@ pub enum TelemetryError {
 ///
 /// # Errors
 /// [`TelemetryError`] if `RUST_LOG` does not read, or on a second call.
-pub fn init(log: &Log) -> Result<(), TelemetryError> {
+pub(crate) fn init(log: &Log) -> Result<(), TelemetryError> {
     let variable = std::env::var(FILTER_VARIABLE).ok();
     let filter = filter(log.level, variable.as_deref())?;
     subscriber(log.format, filter, io::stderr().is_terminal(), io::stderr)

@@ -9,18 +9,26 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+/// The number of workers for `configured` (`runtime.workers`), where 0 asks the system.
+pub(crate) fn count(configured: u32) -> usize {
+    let processors = Processors::detect();
+    let workers = processors.workers(configured);
+    tracing::debug!(%processors, configured, workers, "counted the workers");
+    workers
+}
+
 /// The processors this process may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Processors {
+pub(crate) struct Processors {
     /// Those it is allowed to run on.
-    pub affinity: usize,
+    pub(crate) affinity: usize,
     /// How many of them its control groups let it use at a time; `None` for all.
-    pub quota: Option<f64>,
+    pub(crate) quota: Option<f64>,
 }
 
 impl Processors {
     /// Asks the system.
-    pub fn detect() -> Self {
+    pub(crate) fn detect() -> Self {
         let read = |path: &Path| std::fs::read_to_string(path).ok();
         Self {
             affinity: affinity(),
@@ -30,7 +38,7 @@ impl Processors {
 
     /// The number of workers: `configured` (`runtime.workers`), or with 0 as many as there are processors to use, at
     /// least 1.
-    pub fn workers(self, configured: u32) -> usize {
+    pub(crate) fn workers(self, configured: u32) -> usize {
         match usize::try_from(configured) {
             Ok(configured) if configured > 0 => configured,
             _ => {
