@@ -12,7 +12,9 @@ const NGINX_S0S1S2: &[u8] = include_bytes!("data/nginx_rtmp_1_2_s0s1s2.bin");
 
 fn serve(mut input: &[u8]) -> (bool, BytesMut, usize) {
     let mut out = BytesMut::new();
-    let done = ServerHandshake::new(1).read(&mut input, &mut out).unwrap();
+    let done = ServerHandshake::new(1)
+        .read(&mut input, &mut out)
+        .expect("the input is RTMP");
     (done, out, input.len())
 }
 

@@ -91,9 +91,11 @@ impl Partial {
     fn grow(&mut self, needed: usize, budget: &mut Budget) {
         let before = self.buf.capacity();
         let free = budget.limit.saturating_sub(budget.held);
-        let target = (self.end + self.tail_room)
-            .min(before.saturating_mul(2))
-            .min(before.saturating_add(free));
+        let wanted = before
+            .saturating_mul(2)
+            .max(needed + self.tail_room)
+            .min(self.end + self.tail_room);
+        let target = wanted.min(before.saturating_add(free));
         self.buf.reserve_exact(target.max(needed) - self.buf.len());
         budget.held += self.buf.capacity() - before;
     }
