@@ -1,0 +1,277 @@
+//! [`Hub`]: the registry of streams, and the way in for publishers and viewers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+use tokio::time::Instant;
+
+use crate::error::{AttachError, PublishError};
+use crate::hls::HlsStore;
+use crate::key::StreamKey;
+use crate::options::HubOptions;
+use crate::publisher::Publisher;
+use crate::session::SessionInfo;
+use crate::stats::{Limit, Stats};
+use crate::stream::{Phase, Stream};
+use crate::viewer::Viewer;
+
+/// How often streams are looked at: the exactness of `publish.linger`.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
+/// How many sweeps a bit rate is measured over.
+const SWEEPS_PER_BITRATE: u32 = 8;
+
+/// All streams of a process. Cloning is cheap. Lives in a tokio runtime.
+#[derive(Debug, Clone)]
+pub struct Hub {
+    inner: Arc<HubInner>,
+}
+
+/// A hub that may be gone: for tasks that must not keep it alive.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakHub(Weak<HubInner>);
+
+impl WeakHub {
+    pub(crate) fn upgrade(&self) -> Option<Hub> {
+        self.0.upgrade().map(|inner| Hub { inner })
+    }
+}
+
+#[derive(Debug)]
+struct HubInner {
+    options: Arc<HubOptions>,
+    streams: DashMap<StreamKey, Arc<Stream>>,
+    stats: Stats,
+    hls: HlsStore,
+    closed: AtomicBool,
+}
+
+/// Counts an attaching viewer as waiting for as long as it does.
+struct Waiting<'a> {
+    hub: &'a Hub,
+    stream: Arc<Stream>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.stream.waiters.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.hub.remove_if(self.stream.key(), Phase::Ended, |stream| {
+                stream.phase() == Phase::Waiting && stream.waiters.load(Ordering::Acquire) == 0
+            });
+        }
+    }
+}
+
+impl Hub {
+    /// Starts a hub; it must be called inside a tokio runtime.
+    pub fn new(options: HubOptions) -> Self {
+        let options = Arc::new(options);
+        let inner = Arc::new_cyclic(|weak: &Weak<HubInner>| HubInner {
+            hls: HlsStore::new(WeakHub(weak.clone()), options.hls.clone()),
+            options,
+            streams: DashMap::new(),
+            stats: Stats::default(),
+            closed: AtomicBool::new(false),
+        });
+        tokio::spawn(sweep(WeakHub(Arc::downgrade(&inner))));
+        Self { inner }
+    }
+
+    /// The options it runs with.
+    pub fn options(&self) -> &HubOptions {
+        &self.inner.options
+    }
+
+    /// The process-wide counters.
+    pub fn stats(&self) -> &Stats {
+        &self.inner.stats
+    }
+
+    /// The HLS outputs.
+    pub fn hls(&self) -> &HlsStore {
+        &self.inner.hls
+    }
+
+    /// The stream of this key, if there is one.
+    pub fn stream(&self, key: &StreamKey) -> Option<Arc<Stream>> {
+        self.inner.streams.get(key).map(|s| s.value().clone())
+    }
+
+    /// All streams, by key; those that only have viewers waiting included.
+    pub fn streams(&self) -> Vec<Arc<Stream>> {
+        let mut streams: Vec<_> = self.inner.streams.iter().map(|s| s.value().clone()).collect();
+        streams.sort_by(|a, b| a.key().cmp(b.key()));
+        streams
+    }
+
+    /// Gives the stream of this key to a publisher; whoever published it before loses it at once.
+    ///
+    /// # Errors
+    /// [`PublishError`] when a limit is reached or the process is going away.
+    pub fn publish(&self, key: StreamKey, info: SessionInfo) -> Result<Publisher, PublishError> {
+        if self.is_closed() {
+            return Err(PublishError::ShuttingDown);
+        }
+        let (stream, (epoch, lost)) = self
+            .with_stream(key, |stream| stream.take_over(info))
+            .ok_or(PublishError::TooManyStreams)?;
+        self.inner.hls.stream_started(&stream);
+        Ok(Publisher::new(self.clone(), stream, epoch, lost, info))
+    }
+
+    /// Finds the stream for a viewer, waiting up to `play.wait` for a publisher and its tracks.
+    ///
+    /// # Errors
+    /// [`AttachError`] when there is none, a limit is reached or the process is going away.
+    pub async fn attach(&self, key: &StreamKey, info: SessionInfo) -> Result<Viewer, AttachError> {
+        let deadline = Instant::now() + self.options().play_wait;
+        loop {
+            let waiting = self.wait_in_line(key)?;
+            if wait_ready(&waiting.stream, deadline).await? {
+                return self.admit(&waiting.stream, info);
+            }
+        }
+    }
+
+    /// Counts a viewer that is about to wait, in the stream of this key or a new, waiting one.
+    fn wait_in_line(&self, key: &StreamKey) -> Result<Waiting<'_>, AttachError> {
+        if self.is_closed() {
+            return Err(AttachError::ShuttingDown);
+        }
+        let (stream, _) = self
+            .with_stream(key.clone(), |stream| {
+                stream.waiters.fetch_add(1, Ordering::AcqRel)
+            })
+            .ok_or(AttachError::TooManyStreams)?;
+        Ok(Waiting { hub: self, stream })
+    }
+
+    fn admit(&self, stream: &Arc<Stream>, info: SessionInfo) -> Result<Viewer, AttachError> {
+        let limit = self.options().max_viewers_per_stream;
+        let counter = &stream.stats().viewers[info.protocol.index()];
+        counter.add(1);
+        if limit > 0 && stream.stats().viewers_now() > limit as u64 {
+            counter.sub(1);
+            self.stats().refused(Limit::Viewers);
+            return Err(AttachError::TooManyViewers);
+        }
+        Ok(Viewer::new(self.clone(), stream.clone(), info))
+    }
+
+    /// Runs `then` on the stream of this key, made if need be, while it cannot be removed; `None` when
+    /// there are too many streams to make one.
+    fn with_stream<T>(&self, key: StreamKey, then: impl FnOnce(&Stream) -> T) -> Option<(Arc<Stream>, T)> {
+        let full = self.inner.streams.len() >= self.options().max_streams;
+        match self.inner.streams.entry(key) {
+            Entry::Occupied(entry) => {
+                let stream = entry.get().clone();
+                let result = then(&stream);
+                Some((stream, result))
+            }
+            Entry::Vacant(_) if full => {
+                self.stats().refused(Limit::Streams);
+                None
+            }
+            Entry::Vacant(entry) => {
+                let stream = Arc::new(Stream::new(entry.key().clone(), self.inner.options.clone()));
+                let result = then(&stream);
+                entry.insert(stream.clone());
+                Some((stream, result))
+            }
+        }
+    }
+
+    /// Takes a stream out of the registry and closes it, if `condition` holds while nobody can join it.
+    fn remove_if(&self, key: &StreamKey, phase: Phase, condition: impl Fn(&Stream) -> bool) {
+        let removed = self.inner.streams.remove_if(key, |_, stream| {
+            let remove = condition(stream);
+            if remove {
+                stream.close(phase);
+            }
+            remove
+        });
+        if let Some((_, stream)) = removed {
+            if stream.epoch() > 0 {
+                tracing::info!(stream = %key, "stream ended: its publisher did not come back");
+            }
+            self.inner.hls.stream_ended(&stream);
+        }
+    }
+
+    /// Ends everything: publishers lose their streams, viewers get [`EndReason::Shutdown`]
+    /// (crate::EndReason::Shutdown), HLS playlists their ENDLIST. Nothing new is let in.
+    pub fn shutdown(&self) {
+        self.inner.closed.store(true, Ordering::Release);
+        for stream in self.streams() {
+            self.remove_if(stream.key(), Phase::Shutdown, |_| true);
+        }
+    }
+
+    /// Whether [`Hub::shutdown`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.inner.closed.load(Ordering::Acquire)
+    }
+}
+
+/// Waits until viewers can start: `false` when the stream was removed meanwhile.
+async fn wait_ready(stream: &Stream, deadline: Instant) -> Result<bool, AttachError> {
+    let mut wake = stream.subscribe();
+    loop {
+        wake.borrow_and_update();
+        match stream.phase() {
+            Phase::Live | Phase::Away if stream.is_ready() => return Ok(true),
+            Phase::Ended => return Ok(false),
+            Phase::Shutdown => return Err(AttachError::ShuttingDown),
+            _ => {}
+        }
+        match tokio::time::timeout_at(deadline, wake.changed()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Ok(false),
+            Err(_) => return Err(AttachError::NotFound),
+        }
+    }
+}
+
+/// Ends streams whose publisher stayed away, and measures bit rates.
+async fn sweep(hub: WeakHub) {
+    let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut last_bytes = std::collections::HashMap::new();
+    for round in 0u32.. {
+        ticks.tick().await;
+        let Some(hub) = hub.upgrade() else { return };
+        let linger = hub.options().linger;
+        for stream in hub.streams() {
+            if stream.phase() == Phase::Away && stream.phase_age() >= linger {
+                hub.remove_if(stream.key(), Phase::Ended, |stream| {
+                    stream.phase() == Phase::Away && stream.phase_age() >= linger
+                });
+            }
+        }
+        if round % SWEEPS_PER_BITRATE == 0 {
+            measure_bitrates(&hub, &mut last_bytes);
+        }
+        hub.hls().sweep();
+    }
+}
+
+fn measure_bitrates(hub: &Hub, last: &mut std::collections::HashMap<StreamKey, (u64, Instant)>) {
+    let now = Instant::now();
+    let mut seen = std::collections::HashMap::new();
+    for stream in hub.streams() {
+        let bytes = stream.stats().bytes_in.get();
+        if let Some((before, at)) = last.get(stream.key()) {
+            let seconds = now.duration_since(*at).as_secs_f64();
+            if seconds > 0.0 && stream.phase() == Phase::Live {
+                let bits = bytes.saturating_sub(*before) as f64 * 8.0;
+                stream
+                    .bitrate_bps
+                    .store((bits / seconds) as u64, Ordering::Relaxed);
+            }
+        }
+        seen.insert(stream.key().clone(), (bytes, now));
+    }
+    *last = seen;
+}

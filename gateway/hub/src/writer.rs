@@ -1,0 +1,521 @@
+//! [`Writer`]: turns a publisher's messages into framed, time-repaired frames in the ring.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use spillway_amf::{Value, amf0};
+use spillway_flv::audio::{AudioHeader, AudioPacket};
+use spillway_flv::metadata::Metadata;
+use spillway_flv::sample;
+use spillway_flv::script::ScriptData;
+use spillway_flv::tag::{HEAD_LEN, TagType};
+use spillway_flv::video::{VideoHeader, VideoPacket};
+use spillway_media::codec::{Codec, CodecConfig};
+use spillway_media::h264;
+use spillway_media::sample::TrackKind;
+use spillway_media::time::Timeline;
+
+use tokio::time::Instant;
+
+use crate::frame::{Frame, NewFrame, Role};
+use crate::init::{Init, Track};
+use crate::ring::{Meta, RingLimits, RingWriter};
+
+/// How long the second track may keep viewers waiting before the stream is taken to have just one.
+const SECOND_TRACK_WAIT: Duration = Duration::from_millis(1000);
+/// The same when the publisher's metadata announced only the track that was seen.
+const ANNOUNCED_TRACK_WAIT: Duration = Duration::from_millis(300);
+/// How far apart the join points of a stream without video are.
+const AUDIO_JOIN_INTERVAL_MS: i64 = 1000;
+
+/// When a message arrived, by both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) at: Instant,
+    pub(crate) unix_ms: u64,
+}
+
+/// What a message came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// In the ring.
+    Stored,
+    /// In the ring, and worth sending at once.
+    Urgent,
+    /// Left out on purpose: a repeated header, silence, an end-of-sequence mark.
+    Ignored,
+    /// Not understood.
+    Malformed,
+}
+
+/// What is known of an epoch's tracks.
+#[derive(Debug, Default)]
+struct Probe {
+    first_media: Option<Instant>,
+    video_seen: bool,
+    audio_seen: bool,
+    decided: bool,
+    announced: Option<(bool, bool)>,
+}
+
+/// The writing side of a stream.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    ring: RingWriter<Arc<Frame>>,
+    timeline: Timeline,
+    epoch: u64,
+    init: Arc<Init>,
+    metadata: Option<Metadata>,
+    probe: Probe,
+    awaiting_key: bool,
+    last_audio_join_ms: Option<i64>,
+    last_key_ms: Option<i64>,
+    gop_ms: u64,
+    discontinuities: u64,
+}
+
+impl Writer {
+    pub(crate) fn new(limits: RingLimits) -> Self {
+        Self {
+            ring: RingWriter::new(limits),
+            timeline: Timeline::default(),
+            epoch: 0,
+            init: Arc::default(),
+            metadata: None,
+            probe: Probe::default(),
+            awaiting_key: true,
+            last_audio_join_ms: None,
+            last_key_ms: None,
+            gop_ms: 0,
+            discontinuities: 0,
+        }
+    }
+
+    pub(crate) fn ring(&self) -> &RingWriter<Arc<Frame>> {
+        &self.ring
+    }
+
+    pub(crate) fn init(&self) -> &Arc<Init> {
+        &self.init
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The tracks are known: viewers can be told what there is.
+    pub(crate) fn decided(&self) -> bool {
+        self.probe.decided
+    }
+
+    /// The media time between the newest two key frames.
+    pub(crate) fn gop_ms(&self) -> u64 {
+        self.gop_ms
+    }
+
+    /// Timestamp jumps repaired so far.
+    pub(crate) fn discontinuities(&self) -> u64 {
+        self.discontinuities
+    }
+
+    /// A new publisher begins: its clock is unrelated to the old one's, its first video frame that anyone
+    /// can use is its first key frame. The tracks stay as they are until it shows others.
+    pub(crate) fn start_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        self.timeline.start_epoch();
+        self.probe = Probe::default();
+        self.awaiting_key = true;
+        self.last_key_ms = None;
+    }
+
+    /// Takes one message: `buf` is [`HEAD_LEN`] bytes of room and then the body.
+    pub(crate) fn push(&mut self, kind: TagType, timestamp_ms: u32, buf: Vec<u8>, now: Arrival) -> Outcome {
+        let outcome = match kind {
+            TagType::Video => self.video(timestamp_ms, buf, now),
+            TagType::Audio => self.audio(timestamp_ms, buf, now),
+            TagType::Script => self.script(buf, now),
+        };
+        self.decide(now);
+        outcome
+    }
+
+    fn video(&mut self, timestamp_ms: u32, buf: Vec<u8>, now: Arrival) -> Outcome {
+        let body = body_of(&buf);
+        let Ok(header) = VideoHeader::parse(body) else {
+            return Outcome::Malformed;
+        };
+        if header.multitrack || header.track_id != 0 {
+            return self.side_info(TagType::Video, buf, now);
+        }
+        match header.packet {
+            VideoPacket::Command | VideoPacket::SequenceEnd => Outcome::Ignored,
+            VideoPacket::SequenceStart | VideoPacket::Mpeg2TsSequenceStart => match header.codec {
+                Some(codec) => self.header(
+                    TagType::Video,
+                    codec,
+                    sample::video_config(&header, body).ok(),
+                    buf,
+                    now,
+                ),
+                None => Outcome::Malformed,
+            },
+            VideoPacket::Frame => match header.codec {
+                Some(codec) => self.video_frame(&header, codec, timestamp_ms, buf, now),
+                None => Outcome::Malformed,
+            },
+            _ => self.side_info(TagType::Video, buf, now),
+        }
+    }
+
+    fn video_frame(
+        &mut self,
+        header: &VideoHeader,
+        codec: Codec,
+        timestamp_ms: u32,
+        buf: Vec<u8>,
+        now: Arrival,
+    ) -> Outcome {
+        if self.init.video.as_ref().is_none_or(|t| t.codec != codec) {
+            self.set_track(TrackKind::Video, Some(bare_track(codec)));
+        }
+        let config = self.init.video.as_ref().map(|t| t.config.clone());
+        let data = body_of(&buf).get(header.data_at..).unwrap_or_default();
+        if data.is_empty() {
+            return Outcome::Ignored;
+        }
+        let key = header.key || is_idr(config.as_deref(), data);
+        if self.awaiting_key && !key {
+            return Outcome::Ignored;
+        }
+        self.awaiting_key = false;
+        self.saw(TrackKind::Video, now);
+        let dts_ms = self.map_time(TrackKind::Video, timestamp_ms);
+        if key {
+            if let Some(last) = self.last_key_ms.replace(dts_ms) {
+                self.gop_ms = u64::try_from(dts_ms - last).unwrap_or(0);
+            }
+        }
+        let frame = NewFrame {
+            epoch: self.epoch,
+            kind: TagType::Video,
+            role: Role::Media,
+            key,
+            dts_ms,
+            cts_ms: header.cts_ms,
+            data_at: header.data_at,
+            arrived_unix_ms: now.unix_ms,
+            config,
+            init: key.then(|| self.init.clone()),
+            buf,
+        };
+        self.store(frame);
+        if key { Outcome::Urgent } else { Outcome::Stored }
+    }
+
+    fn audio(&mut self, timestamp_ms: u32, buf: Vec<u8>, now: Arrival) -> Outcome {
+        let body = body_of(&buf);
+        if body.is_empty() {
+            return Outcome::Ignored;
+        }
+        let Ok(header) = AudioHeader::parse(body) else {
+            return Outcome::Malformed;
+        };
+        if header.multitrack || header.track_id != 0 {
+            return self.side_info(TagType::Audio, buf, now);
+        }
+        match header.packet {
+            AudioPacket::SequenceEnd => Outcome::Ignored,
+            AudioPacket::SequenceStart => match header.codec {
+                Some(codec) => self.header(
+                    TagType::Audio,
+                    codec,
+                    sample::audio_config(&header, body).ok(),
+                    buf,
+                    now,
+                ),
+                None => Outcome::Malformed,
+            },
+            AudioPacket::Frame => match header.codec {
+                Some(codec) => self.audio_frame(&header, codec, timestamp_ms, buf, now),
+                None => Outcome::Malformed,
+            },
+            _ => self.side_info(TagType::Audio, buf, now),
+        }
+    }
+
+    fn audio_frame(
+        &mut self,
+        header: &AudioHeader,
+        codec: Codec,
+        timestamp_ms: u32,
+        buf: Vec<u8>,
+        now: Arrival,
+    ) -> Outcome {
+        let body = body_of(&buf);
+        if body.len() <= header.data_at {
+            return Outcome::Ignored;
+        }
+        if self.init.audio.as_ref().is_none_or(|t| t.codec != codec) {
+            if codec == Codec::Aac {
+                return Outcome::Ignored; // raw AAC means nothing before its AudioSpecificConfig
+            }
+            let config = sample::audio_config(header, body).unwrap_or(CodecConfig::Other(codec));
+            self.set_track(
+                TrackKind::Audio,
+                Some(Track {
+                    codec,
+                    config: Arc::new(config),
+                    header: None,
+                }),
+            );
+        }
+        self.saw(TrackKind::Audio, now);
+        let dts_ms = self.map_time(TrackKind::Audio, timestamp_ms);
+        let join = self.audio_joins(dts_ms);
+        let frame = NewFrame {
+            epoch: self.epoch,
+            kind: TagType::Audio,
+            role: Role::Media,
+            key: false,
+            dts_ms,
+            cts_ms: 0,
+            data_at: header.data_at,
+            arrived_unix_ms: now.unix_ms,
+            config: self.init.audio.as_ref().map(|t| t.config.clone()),
+            init: join.then(|| self.init.clone()),
+            buf,
+        };
+        self.store(frame);
+        Outcome::Stored
+    }
+
+    /// Without video, decoding may start at any audio frame; one a second is a join point.
+    fn audio_joins(&mut self, dts_ms: i64) -> bool {
+        let audio_only = !self.probe.video_seen && (self.init.video.is_none() || self.probe.decided);
+        let due = self
+            .last_audio_join_ms
+            .is_none_or(|last| dts_ms - last >= AUDIO_JOIN_INTERVAL_MS);
+        if audio_only && due {
+            self.last_audio_join_ms = Some(dts_ms);
+        }
+        audio_only && due
+    }
+
+    /// A sequence header: stored, and part of [`Init`] from here on, unless it repeats the one before.
+    fn header(
+        &mut self,
+        kind: TagType,
+        codec: Codec,
+        config: Option<CodecConfig>,
+        buf: Vec<u8>,
+        now: Arrival,
+    ) -> Outcome {
+        let (track_kind, current) = match kind {
+            TagType::Video => (TrackKind::Video, &self.init.video),
+            _ => (TrackKind::Audio, &self.init.audio),
+        };
+        let repeated = current.as_ref().is_some_and(|track| {
+            track.codec == codec && track.header.as_ref().is_some_and(|h| h.body() == body_of(&buf))
+        });
+        if repeated {
+            return Outcome::Ignored;
+        }
+        let config = Arc::new(config.unwrap_or(CodecConfig::Other(codec)));
+        let mut frame = self.at_now(kind, Role::Header, buf, now);
+        frame.config = Some(config.clone());
+        let frame = self.store(frame);
+        self.set_track(
+            track_kind,
+            Some(Track {
+                codec,
+                config,
+                header: Some(frame),
+            }),
+        );
+        Outcome::Stored
+    }
+
+    fn side_info(&mut self, kind: TagType, buf: Vec<u8>, now: Arrival) -> Outcome {
+        let frame = self.at_now(kind, Role::SideInfo, buf, now);
+        self.store(frame);
+        Outcome::Stored
+    }
+
+    fn script(&mut self, buf: Vec<u8>, now: Arrival) -> Outcome {
+        let Some(script) = ScriptData::parse(body_of(&buf)) else {
+            return Outcome::Ignored;
+        };
+        if script.is_metadata() {
+            let Some(mut metadata) = Metadata::from_script(&script) else {
+                return Outcome::Ignored;
+            };
+            self.probe.announced = Some(announced_tracks(&metadata));
+            metadata.clean();
+            self.metadata = Some(metadata);
+            if self.probe.decided {
+                self.refresh_metadata(now);
+            }
+            return Outcome::Stored;
+        }
+        if self.awaiting_key && !self.probe.decided {
+            return Outcome::Ignored;
+        }
+        let frame = self.at_now(
+            TagType::Script,
+            Role::Script,
+            script_buf(&script_body(&script)),
+            now,
+        );
+        self.store(frame);
+        Outcome::Stored
+    }
+
+    fn saw(&mut self, kind: TrackKind, now: Arrival) {
+        self.probe.first_media.get_or_insert(now.at);
+        match kind {
+            TrackKind::Video => self.probe.video_seen = true,
+            TrackKind::Audio => self.probe.audio_seen = true,
+        }
+    }
+
+    fn map_time(&mut self, kind: TrackKind, timestamp_ms: u32) -> i64 {
+        let mapped = self.timeline.map(kind, timestamp_ms);
+        self.discontinuities += u64::from(mapped.discontinuity);
+        mapped.dts_ms
+    }
+
+    /// Settles which tracks there are as soon as both were seen, or the wait for the second is over.
+    fn decide(&mut self, now: Arrival) {
+        let Some(first) = self.probe.first_media.filter(|_| !self.probe.decided) else {
+            return;
+        };
+        let seen = (self.probe.video_seen, self.probe.audio_seen);
+        let wait = match self.probe.announced {
+            _ if seen == (true, true) => Duration::ZERO,
+            Some(announced) if announced == seen => ANNOUNCED_TRACK_WAIT,
+            _ => SECOND_TRACK_WAIT,
+        };
+        if now.at.duration_since(first) < wait {
+            return;
+        }
+        self.probe.decided = true;
+        if !seen.0 {
+            self.set_track(TrackKind::Video, None);
+        }
+        if !seen.1 {
+            self.set_track(TrackKind::Audio, None);
+        }
+        self.refresh_metadata(now);
+    }
+
+    /// Renders the metadata for the tracks there are; viewers get it only when it differs.
+    fn refresh_metadata(&mut self, now: Arrival) {
+        let mut metadata = self.metadata.clone().unwrap_or_default();
+        let codec = |track: &Option<Track>| track.as_ref().map(|t| t.codec);
+        metadata.set_tracks(codec(&self.init.video), codec(&self.init.audio));
+        let body = metadata.to_body();
+        if self
+            .init
+            .metadata
+            .as_ref()
+            .is_some_and(|frame| frame.body() == body)
+        {
+            return;
+        }
+        let frame = self.at_now(TagType::Script, Role::Metadata, script_buf(&body), now);
+        let frame = self.store(frame);
+        self.init = Arc::new(Init {
+            metadata: Some(frame),
+            ..(*self.init).clone()
+        });
+    }
+
+    fn set_track(&mut self, kind: TrackKind, track: Option<Track>) {
+        let mut init = (*self.init).clone();
+        match kind {
+            TrackKind::Video => init.video = track,
+            TrackKind::Audio => init.audio = track,
+        }
+        self.init = Arc::new(init);
+    }
+
+    /// A frame that has no time of its own: it goes out at the newest time of the stream.
+    fn at_now(&self, kind: TagType, role: Role, buf: Vec<u8>, now: Arrival) -> NewFrame {
+        NewFrame {
+            epoch: self.epoch,
+            kind,
+            role,
+            key: false,
+            dts_ms: self.timeline.now(),
+            cts_ms: 0,
+            data_at: 0,
+            arrived_unix_ms: now.unix_ms,
+            config: None,
+            init: None,
+            buf,
+        }
+    }
+
+    fn store(&mut self, frame: NewFrame) -> Arc<Frame> {
+        let meta = Meta {
+            dts_ms: frame.dts_ms,
+            bytes: frame.bytes(),
+            join: frame.init.is_some(),
+        };
+        self.ring.push(meta, |seq| Arc::new(frame.finish(seq)))
+    }
+}
+
+fn body_of(buf: &[u8]) -> &[u8] {
+    buf.get(HEAD_LEN..).unwrap_or_default()
+}
+
+fn script_buf(body: &[u8]) -> Vec<u8> {
+    let mut buf = Vec::with_capacity(HEAD_LEN + body.len() + spillway_flv::tag::TAIL_LEN);
+    buf.resize(HEAD_LEN, 0);
+    buf.extend_from_slice(body);
+    buf
+}
+
+/// Script data as viewers get it: without the publisher's `@setDataFrame`.
+fn script_body(script: &ScriptData) -> Vec<u8> {
+    let mut body = Vec::new();
+    amf0::write(&Value::String(script.name.clone()), &mut body);
+    for value in &script.values {
+        amf0::write(value, &mut body);
+    }
+    body
+}
+
+/// Which tracks (video, audio) the publisher's metadata speaks of.
+fn announced_tracks(metadata: &Metadata) -> (bool, bool) {
+    let speaks_of = |names: &[&str]| {
+        names.iter().any(|name| {
+            metadata
+                .get(name)
+                .is_some_and(|value| value.as_f64() != Some(0.0))
+        })
+    };
+    (
+        speaks_of(&["videocodecid", "videodatarate", "width", "framerate"]),
+        speaks_of(&[
+            "audiocodecid",
+            "audiodatarate",
+            "audiosamplerate",
+            "audiochannels",
+        ]),
+    )
+}
+
+fn bare_track(codec: Codec) -> Track {
+    Track {
+        codec,
+        config: Arc::new(CodecConfig::Other(codec)),
+        header: None,
+    }
+}
+
+/// Encoders that do not flag their key frames are seen through.
+fn is_idr(config: Option<&CodecConfig>, data: &[u8]) -> bool {
+    matches!(config, Some(CodecConfig::Avc(avc)) if h264::is_idr_access_unit(data, avc.nal_length_size))
+}
