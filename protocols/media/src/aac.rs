@@ -453,7 +453,7 @@ mod tests {
         fn random_configs_never_panic(data: Vec<u8>, payload_len in 0usize..20_000) {
             if let Ok(config) = AacConfig::parse(&data) {
                 prop_assert!(config.sample_rate > 0 && config.frame_samples > 0);
-                drop((config.adts_header(payload_len), config.codec_string()));
+                let _ = (config.adts_header(payload_len), config.codec_string());
             }
         }
     }

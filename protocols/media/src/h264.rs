@@ -595,10 +595,10 @@ mod tests {
         #[test]
         fn random_bytes_never_panic(data: Vec<u8>, size: u8) {
             if let Ok(config) = AvcConfig::parse(&data) {
-                drop((config.geometry(), config.codec_string(), config.with_in_band(&data)));
+                let _ = (config.geometry(), config.codec_string(), config.with_in_band(&data));
                 drop(AvcConfig::parse(&config.to_record()));
             }
-            drop((is_idr_access_unit(&data, size), has_recovery_point(&data, size), has_slice(&data, size)));
+            let _ = (is_idr_access_unit(&data, size), has_recovery_point(&data, size), has_slice(&data, size));
         }
 
         #[test]
@@ -610,7 +610,7 @@ mod tests {
                 record[at] = value;
             }
             if let Ok(config) = AvcConfig::parse(&record) {
-                drop((config.geometry(), config.codec_string(), config.with_in_band(&record)));
+                let _ = (config.geometry(), config.codec_string(), config.with_in_band(&record));
             }
         }
 
@@ -618,7 +618,7 @@ mod tests {
         fn random_sps_never_panics(body: Vec<u8>) {
             let sps = [&[0x67, 0x64, 0, 0x28][..], &body].concat();
             if let Ok(config) = AvcConfig::from_parameter_sets(vec![sps.into()], vec![]) {
-                drop(config.geometry());
+                let _ = config.geometry();
             }
         }
     }

@@ -203,7 +203,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics_and_always_moves(data: Vec<u8>, head: u32) {
-            drop(FrameHeader::parse(&data));
+            let _ = FrameHeader::parse(&data);
             if let Ok(header) = FrameHeader::parse(&head.to_be_bytes()) {
                 prop_assert!(header.frame_bytes >= HEADER_LEN && header.sample_rate > 0);
             }

@@ -344,10 +344,11 @@ impl Default for Timeline {
     }
 }
 
-/// The time nearest to `near` that is `input` plus `base` modulo 2^32.
+/// The time nearest to `near` that is `input` plus `base` modulo 2^31: one track may be past a
+/// 31-bit wrap that the other has yet to meet.
 fn landing(input: u32, base: u32, near: i64) -> i64 {
-    let distance = input.wrapping_add(base).wrapping_sub(near as u32) as i32;
-    near + i64::from(distance)
+    let distance = input.wrapping_add(base).wrapping_sub(near as u32);
+    near + i64::from((distance << 1) as i32 >> 1)
 }
 
 #[cfg(test)]
