@@ -5,7 +5,7 @@ mod options;
 pub use options::{ClientMode, ClientOptions};
 
 use super::link::{Incoming, Link};
-use super::{MediaKind, SessionError};
+use super::{HEAD_ROOM, MediaKind, SessionError};
 use crate::command::status::{Status, code};
 use crate::command::{Command, request};
 use crate::ertmp;
@@ -327,7 +327,10 @@ impl ClientSession {
     }
 
     fn played(&mut self, kind: MediaKind, timestamp_ms: u32, buf: Vec<u8>) -> Option<ClientEvent> {
-        if self.options.mode != ClientMode::Play {
+        let body = buf.get(HEAD_ROOM..).unwrap_or_default();
+        // What this connection may do, not part of the stream.
+        let is_sample_access = kind == MediaKind::Data && body.starts_with(SAMPLE_ACCESS);
+        if self.options.mode != ClientMode::Play || is_sample_access {
             return None;
         }
         let media = ClientEvent::Media {
@@ -355,6 +358,9 @@ const ON_META_DATA: &[u8] = b"\x02\x00\x0AonMetaData";
 /// The AMF0 string `@setDataFrame`.
 const SET_DATA_FRAME: &[u8] = b"\x02\x00\x0D@setDataFrame";
 
+/// The AMF0 string `|RtmpSampleAccess`.
+const SAMPLE_ACCESS: &[u8] = b"\x02\x00\x11|RtmpSampleAccess";
+
 /// Whether a result belongs to the call `id`. Some servers write 0 for every result.
 fn is_id(command: &Command, id: f64) -> bool {
     command.transaction_id == id || (command.transaction_id == 0.0 && id == CONNECT_ID)
@@ -367,7 +373,11 @@ mod tests {
 
     #[test]
     fn the_metadata_constants_are_what_the_amf_writer_writes() {
-        for (constant, text) in [(ON_META_DATA, "onMetaData"), (SET_DATA_FRAME, "@setDataFrame")] {
+        for (constant, text) in [
+            (ON_META_DATA, "onMetaData"),
+            (SET_DATA_FRAME, "@setDataFrame"),
+            (SAMPLE_ACCESS, "|RtmpSampleAccess"),
+        ] {
             let mut written = Vec::new();
             amf0::write(&Value::from(text), &mut written);
             assert_eq!(constant, written);
