@@ -11,8 +11,8 @@ pub enum HandshakeError {
     /// The first byte belongs to a TLS record.
     #[error("peer speaks TLS to a plain RTMP port; use rtmp:// or connect to the RTMPS port")]
     PeerTls,
-    /// The first byte belongs to an HTTP request; RTMP tunnelled over HTTP starts like this too.
-    #[error("peer sends an HTTP request to the RTMP port; use the HTTP port (RTMPT is not supported)")]
+    /// The first byte is that of HTTP; RTMP tunnelled over HTTP starts like this too.
+    #[error("peer speaks HTTP on an RTMP port; use the HTTP port (RTMPT is not supported)")]
     PeerHttp,
     /// The first byte announces RTMPE, the encrypted RTMP of Flash Player.
     #[error(

@@ -362,7 +362,7 @@ impl ChunkReader {
         };
         partial.release(&mut self.budget);
         self.abandoned_messages += 1;
-        stream.abandoned += 1;
+        stream.abandoned = stream.abandoned.saturating_add(1);
         if stream.abandoned >= MAX_ABANDONED_IN_A_ROW {
             return Err(ChunkError::PeerAbandonedMessages {
                 count: stream.abandoned,
@@ -421,8 +421,16 @@ impl ChunkReader {
     fn check_meaning(&mut self, header: &MessageHeader) -> Result<(), ChunkError> {
         let zero = header.type_id == 0 && header.length == 0;
         let known = matches!(header.type_id, 1..=6 | 8 | 9 | 15..=20 | 22);
-        self.zero_messages = if zero { self.zero_messages + 1 } else { 0 };
-        self.unknown_messages = if known { 0 } else { self.unknown_messages + 1 };
+        self.zero_messages = if zero {
+            self.zero_messages.saturating_add(1)
+        } else {
+            0
+        };
+        self.unknown_messages = if known {
+            0
+        } else {
+            self.unknown_messages.saturating_add(1)
+        };
         if self.zero_messages < MAX_ZERO_MESSAGES_IN_A_ROW
             && self.unknown_messages < MAX_UNKNOWN_MESSAGES_IN_A_ROW
         {
