@@ -2,8 +2,8 @@
 
 pub mod chunk;
 pub mod command;
-pub mod ertmp;
 pub mod error;
+pub mod ertmp;
 pub mod handshake;
 pub mod limits;
 pub mod message;
