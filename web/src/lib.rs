@@ -1,1 +1,16 @@
 //! HTTP: FLV, WebSocket-FLV, HLS, the players' page, metrics and probes.
+//!
+//! [`live_router`] is what viewers reach, [`admin_router`] what operators reach; [`serve`] runs either on a
+//! listener. Media is never copied per viewer: bodies are views of the hub's own buffers.
+
+mod admin;
+mod assets;
+mod http;
+mod live;
+mod serve;
+#[cfg(test)]
+mod testing;
+
+pub use admin::{AdminState, Readiness, admin_router};
+pub use live::{LiveOptions, LiveState, live_router};
+pub use serve::{Connection, ServeCounters, ServeOptions, ServeSnapshot, StallGuard, serve};

@@ -1,0 +1,455 @@
+//! `/metrics`: hot paths own plain atomics, and one collector reads them when someone asks.
+
+use std::sync::Arc;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::process_collector::ProcessCollector;
+use prometheus::proto::MetricFamily;
+use prometheus::{Registry, TextEncoder};
+use spillway_hub::{DropReason, EndReason, Hub, Limit, Phase, Protocol, StreamSnapshot};
+
+use super::AdminState;
+use super::families::{Families, Series};
+use crate::serve::{ServeCounters, ServeSnapshot};
+
+/// The label of the streams beyond `max_streams`, summed.
+const OTHER: &str = "_other";
+const RTMP: &str = "rtmp";
+
+/// The process's metrics.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    registry: Registry,
+}
+
+impl Metrics {
+    pub(super) fn new(state: AdminState) -> Self {
+        let registry = Registry::new();
+        let collectors: [Box<dyn Collector>; 2] = [
+            Box::new(HubCollector::new(state)),
+            Box::new(ProcessCollector::for_self()),
+        ];
+        for collector in collectors {
+            if let Err(error) = registry.register(collector) {
+                tracing::error!(%error, "a metrics collector was refused; its metrics are missing");
+            }
+        }
+        Self { registry }
+    }
+
+    pub(super) fn render(&self) -> prometheus::Result<String> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+struct HubCollector {
+    hub: Hub,
+    listeners: Vec<(&'static str, Arc<ServeCounters>)>,
+    max_streams: usize,
+    version: &'static str,
+    desc: Vec<Desc>,
+}
+
+impl HubCollector {
+    fn new(state: AdminState) -> Self {
+        let AdminState {
+            hub,
+            listeners,
+            max_streams,
+            version,
+            ..
+        } = state;
+        let desc = Desc::new(
+            "spillway_build_info".to_owned(),
+            "The version that runs".to_owned(),
+            vec!["version".to_owned()],
+            [].into(),
+        );
+        Self {
+            hub,
+            listeners,
+            max_streams,
+            version,
+            desc: desc.into_iter().collect(),
+        }
+    }
+}
+
+impl Collector for HubCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        self.desc.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut out = Families::default();
+        out.gauge(
+            "spillway_build_info",
+            "The version that runs",
+            &["version"],
+            [(vec![self.version], 1.0)],
+        );
+        let snapshots: Vec<_> = self
+            .hub
+            .streams()
+            .iter()
+            .map(|stream| stream.snapshot())
+            .collect();
+        self.process(&mut out, &snapshots);
+        self.sessions(&mut out);
+        self.connections(&mut out);
+        let (own, other) = capped(&snapshots, self.max_streams);
+        stream_totals(&mut out, &own, other.as_ref());
+        stream_gauges(&mut out, &own);
+        out.finish().unwrap_or_else(|error| {
+            tracing::error!(%error, "metrics could not be collected");
+            Vec::new()
+        })
+    }
+}
+
+impl HubCollector {
+    fn process(&self, out: &mut Families, snapshots: &[StreamSnapshot]) {
+        let stats = self.hub.stats();
+        let phases = [
+            ("live", Phase::Live),
+            ("away", Phase::Away),
+            ("waiting", Phase::Waiting),
+        ];
+        out.gauge(
+            "spillway_streams",
+            "Streams by phase: live, away (the publisher left and may return), waiting (viewers only)",
+            &["phase"],
+            phases.map(|(label, phase)| {
+                (
+                    vec![label],
+                    snapshots.iter().filter(|s| s.phase == phase).count() as f64,
+                )
+            }),
+        );
+        out.gauge(
+            "spillway_viewers",
+            "Viewers now",
+            &["protocol"],
+            Protocol::ALL.map(|p| (vec![p.label()], sum(snapshots, |s| s.viewers[p.index()]))),
+        );
+        out.gauge(
+            "spillway_ring_bytes",
+            "Bytes of media held in frame rings",
+            &[],
+            [(vec![], sum(snapshots, |s| s.ring_bytes))],
+        );
+        out.gauge(
+            "spillway_hls_window_bytes",
+            "Bytes of segments held for HLS",
+            &[],
+            [(vec![], self.hub.hls().bytes() as f64)],
+        );
+        out.counter(
+            "spillway_received_bytes_total",
+            "Bytes of media received from publishers",
+            &[],
+            [(vec![], stats.bytes_in.get() as f64)],
+        );
+        out.counter(
+            "spillway_sent_bytes_total",
+            "Bytes of media sent to viewers",
+            &["protocol"],
+            Protocol::ALL.map(|p| (vec![p.label()], stats.bytes_out[p.index()].get() as f64)),
+        );
+        out.counter(
+            "spillway_dropped_frames_total",
+            "Frames that viewers did not get because they were too slow",
+            &["reason"],
+            DropReason::ALL.map(|r| (vec![r.label()], stats.drops(r) as f64)),
+        );
+        out.counter(
+            "spillway_task_panics_total",
+            "Tasks that panicked, each alone",
+            &[],
+            [(
+                vec![],
+                (stats.panics.get() + self.listener_sum(|l| l.panics)) as f64,
+            )],
+        );
+    }
+
+    fn sessions(&self, out: &mut Families) {
+        let stats = self.hub.stats();
+        out.counter(
+            "spillway_publishes_total",
+            "Publishers accepted since the start",
+            &[],
+            [(vec![], stats.publishes_total.get() as f64)],
+        );
+        let ends = Protocol::ALL
+            .iter()
+            .flat_map(|p| EndReason::ALL.iter().map(move |r| (*p, *r)));
+        let ends = ends.map(|(p, r)| (vec![p.label(), r.label()], stats.viewer_ends(p, r) as f64));
+        out.counter(
+            "spillway_viewer_sessions_ended_total",
+            "Viewers' sessions that ended",
+            &["protocol", "reason"],
+            ends.filter(|(_, count)| *count > 0.0),
+        );
+        out.counter(
+            "spillway_publisher_sessions_ended_total",
+            "Publishers' sessions that ended",
+            &["reason"],
+            EndReason::ALL.map(|r| (vec![r.label()], stats.publisher_ends(r) as f64)),
+        );
+        out.counter(
+            "spillway_connection_failures_total",
+            "RTMP connections that failed before they published or played",
+            &["reason"],
+            EndReason::ALL.map(|r| (vec![r.label()], stats.connection_failures(r) as f64)),
+        );
+        out.counter(
+            "spillway_refusals_total",
+            "Connections, publishers and viewers refused, by the limit that said no",
+            &["limit"],
+            Limit::ALL.map(|limit| {
+                let by_listeners = if limit == Limit::Connections {
+                    self.listener_sum(|l| l.refused)
+                } else {
+                    0
+                };
+                (vec![limit.label()], (stats.refusals(limit) + by_listeners) as f64)
+            }),
+        );
+    }
+
+    fn connections(&self, out: &mut Families) {
+        let stats = self.hub.stats();
+        let listeners: Vec<_> = self
+            .listeners
+            .iter()
+            .map(|(name, c)| (*name, c.snapshot()))
+            .collect();
+        let each = |value: fn(&ServeSnapshot) -> u64| {
+            listeners
+                .iter()
+                .map(move |(name, l)| (vec![*name], value(l) as f64))
+                .collect::<Vec<Series<'_>>>()
+        };
+        let rtmp = (vec![RTMP], stats.rtmp_connections.get() as f64);
+        out.gauge(
+            "spillway_connections",
+            "Connections open now",
+            &["listener"],
+            each(|l| l.open).into_iter().chain([rtmp]),
+        );
+        let rtmp = (vec![RTMP], stats.connections_total.get() as f64);
+        out.counter(
+            "spillway_connections_total",
+            "Connections accepted",
+            &["listener"],
+            each(|l| l.accepted).into_iter().chain([rtmp]),
+        );
+        let rtmp = (vec![RTMP], stats.accept_errors.get() as f64);
+        out.counter(
+            "spillway_accept_errors_total",
+            "Failures to accept a connection, for example for want of file descriptors",
+            &["listener"],
+            each(|l| l.accept_errors).into_iter().chain([rtmp]),
+        );
+        out.counter(
+            "spillway_stalled_connections_total",
+            "HTTP connections closed because their peer took no byte for play.stall_timeout",
+            &["listener"],
+            each(|l| l.stalled),
+        );
+    }
+
+    fn listener_sum(&self, value: impl Fn(&ServeSnapshot) -> u64) -> u64 {
+        self.listeners
+            .iter()
+            .map(|(_, counters)| value(&counters.snapshot()))
+            .sum()
+    }
+}
+
+fn sum<'a>(
+    snapshots: impl IntoIterator<Item = &'a StreamSnapshot>,
+    value: impl Fn(&StreamSnapshot) -> u64,
+) -> f64 {
+    snapshots.into_iter().map(value).sum::<u64>() as f64
+}
+
+/// The totals of streams that have no series of their own.
+#[derive(Default)]
+struct Totals {
+    bytes_in: u64,
+    messages_in: u64,
+    malformed: u64,
+    discontinuities: u64,
+    publishes: u64,
+    ring_bytes: u64,
+    bytes_out: [u64; 4],
+    viewers: [u64; 4],
+    drops: [u64; 2],
+}
+
+impl Totals {
+    fn add(&mut self, stream: &StreamSnapshot) {
+        self.bytes_in += stream.bytes_in;
+        self.messages_in += stream.messages_in;
+        self.malformed += stream.malformed;
+        self.discontinuities += stream.discontinuities;
+        self.publishes += stream.epoch;
+        self.ring_bytes += stream.ring_bytes;
+        add_each(&mut self.bytes_out, &stream.bytes_out);
+        add_each(&mut self.viewers, &stream.viewers);
+        add_each(&mut self.drops, &stream.drops);
+    }
+
+    fn of(stream: &StreamSnapshot) -> Self {
+        let mut totals = Self::default();
+        totals.add(stream);
+        totals
+    }
+}
+
+fn add_each<const N: usize>(sums: &mut [u64; N], values: &[u64; N]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += value;
+    }
+}
+
+/// Splits the streams that were ever published into those with series of their own and the sum of the rest.
+/// Names that only viewers asked for never become labels.
+fn capped(snapshots: &[StreamSnapshot], max: usize) -> (Vec<&StreamSnapshot>, Option<Totals>) {
+    let mut published: Vec<_> = snapshots.iter().filter(|s| s.epoch > 0).collect();
+    let rest = published.split_off(max.min(published.len()));
+    let other = (!rest.is_empty()).then(|| {
+        rest.into_iter().fold(Totals::default(), |mut totals, stream| {
+            totals.add(stream);
+            totals
+        })
+    });
+    (published, other)
+}
+
+fn stream_totals(out: &mut Families, own: &[&StreamSnapshot], other: Option<&Totals>) {
+    let own: Vec<_> = own.iter().map(|s| (s.key.as_str(), Totals::of(s))).collect();
+    let all = || {
+        own.iter()
+            .map(|(name, totals)| (*name, totals))
+            .chain(other.map(|totals| (OTHER, totals)))
+    };
+    let single = |value: fn(&Totals) -> u64| {
+        all()
+            .map(move |(name, totals)| (vec![name], value(totals) as f64))
+            .collect::<Vec<Series<'_>>>()
+    };
+    let counters: [(&str, &str, fn(&Totals) -> u64); 5] = [
+        (
+            "spillway_stream_received_bytes_total",
+            "Bytes of media received",
+            |t| t.bytes_in,
+        ),
+        (
+            "spillway_stream_received_messages_total",
+            "Media messages received",
+            |t| t.messages_in,
+        ),
+        (
+            "spillway_stream_malformed_messages_total",
+            "Messages left out as not understood",
+            |t| t.malformed,
+        ),
+        (
+            "spillway_stream_discontinuities_total",
+            "Timestamp jumps repaired",
+            |t| t.discontinuities,
+        ),
+        (
+            "spillway_stream_publishes_total",
+            "Times the stream was published",
+            |t| t.publishes,
+        ),
+    ];
+    for (name, help, value) in counters {
+        out.counter(name, help, &["stream"], single(value));
+    }
+    out.gauge(
+        "spillway_stream_ring_bytes",
+        "Bytes in the frame ring",
+        &["stream"],
+        single(|t| t.ring_bytes),
+    );
+    let by_protocol = |value: fn(&Totals) -> &[u64; 4]| {
+        let series = all().flat_map(move |(name, totals)| {
+            let labels = Protocol::ALL.iter().map(move |p| vec![name, p.label()]);
+            labels
+                .zip(value(totals))
+                .map(|(labels, value)| (labels, *value as f64))
+        });
+        series.collect::<Vec<Series<'_>>>()
+    };
+    let labels = ["stream", "protocol"];
+    out.counter(
+        "spillway_stream_sent_bytes_total",
+        "Bytes sent",
+        &labels,
+        by_protocol(|t| &t.bytes_out),
+    );
+    out.gauge(
+        "spillway_stream_viewers",
+        "Viewers now",
+        &labels,
+        by_protocol(|t| &t.viewers),
+    );
+    let drops = all().flat_map(|(name, totals)| {
+        let labels = DropReason::ALL.iter().map(move |r| vec![name, r.label()]);
+        labels
+            .zip(&totals.drops)
+            .map(|(labels, value)| (labels, *value as f64))
+    });
+    out.counter(
+        "spillway_stream_dropped_frames_total",
+        "Frames that viewers did not get because they were too slow",
+        &["stream", "reason"],
+        drops,
+    );
+}
+
+/// Values that cannot be summed: only for streams with series of their own.
+fn stream_gauges(out: &mut Families, own: &[&StreamSnapshot]) {
+    let each = |value: fn(&StreamSnapshot) -> Option<f64>| {
+        let series = own
+            .iter()
+            .filter_map(move |s| Some((vec![s.key.as_str()], value(s)?)));
+        series.collect::<Vec<Series<'_>>>()
+    };
+    let labels = ["stream"];
+    out.gauge(
+        "spillway_stream_live",
+        "1 while someone publishes, 0 while the publisher is away",
+        &labels,
+        each(|s| Some(f64::from(u8::from(s.phase == Phase::Live)))),
+    );
+    out.gauge(
+        "spillway_stream_received_bits_per_second",
+        "Bit rate of the publisher over the last seconds",
+        &labels,
+        each(|s| Some(s.bitrate_in_bps as f64)),
+    );
+    out.gauge(
+        "spillway_stream_flush_interval_seconds",
+        "The interval at which frames are flushed to viewers; 0 is at once",
+        &labels,
+        each(|s| Some(s.flush_interval.as_secs_f64())),
+    );
+    out.gauge(
+        "spillway_stream_gop_seconds",
+        "Media time between the newest key frames",
+        &labels,
+        each(|s| (s.gop_ms > 0).then_some(s.gop_ms as f64 / 1000.0)),
+    );
+    out.gauge(
+        "spillway_stream_last_media_age_seconds",
+        "Time since the newest media message",
+        &labels,
+        each(|s| s.last_media_age.map(|age| age.as_secs_f64())),
+    );
+}

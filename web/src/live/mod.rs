@@ -1,0 +1,158 @@
+//! The public listener: HTTP-FLV, WS-FLV, HLS and the players' page.
+
+mod flv;
+mod hls;
+mod route;
+mod streams;
+mod ws;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, Method};
+use axum::middleware;
+use axum::response::Response;
+use spillway_hub::{AttachError, Hub, Protocol, SessionInfo, StreamKey};
+
+use crate::assets;
+use crate::http::{answer, cors};
+use crate::serve::Connection;
+use route::Target;
+use streams::StreamList;
+
+const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// The options of the public routes.
+#[derive(Debug, Clone)]
+pub struct LiveOptions {
+    /// Whether `/streams.json` tells everyone which streams are live; without it the list page is empty and a
+    /// stream is found by its address only.
+    pub list_streams: bool,
+    /// Whether the list and player pages and their scripts are served.
+    pub player: bool,
+    /// The RTMP port the pages name in their "copy link" lines; without it they name no RTMP address.
+    pub rtmp_port: Option<u16>,
+}
+
+impl Default for LiveOptions {
+    fn default() -> Self {
+        Self {
+            list_streams: true,
+            player: true,
+            rtmp_port: Some(1935),
+        }
+    }
+}
+
+/// What the public routes serve from.
+#[derive(Debug, Clone)]
+pub struct LiveState {
+    /// The streams.
+    pub hub: Hub,
+    /// The options.
+    pub options: LiveOptions,
+}
+
+#[derive(Debug)]
+struct Live {
+    hub: Hub,
+    options: LiveOptions,
+    list: StreamList,
+}
+
+/// The routes of the public listener. Paths are matched here and not by axum, because a stream's name is
+/// decoded exactly once and its application may have several segments.
+pub fn live_router(state: LiveState) -> Router {
+    let LiveState { hub, options } = state;
+    let live = Live {
+        hub,
+        options,
+        list: StreamList::default(),
+    };
+    Router::new()
+        .fallback(handle)
+        .layer(middleware::map_response(cors::on_every_answer))
+        .with_state(Arc::new(live))
+}
+
+async fn handle(State(live): State<Arc<Live>>, request: Request) -> Response {
+    match *request.method() {
+        Method::GET | Method::HEAD => live.read(request).await,
+        Method::OPTIONS => cors::preflight(request.headers()),
+        _ => answer::method_not_allowed(ALLOW),
+    }
+}
+
+impl Live {
+    async fn read(&self, request: Request) -> Response {
+        let uri = request.uri().clone();
+        let target = Target::of(uri.path());
+        match target {
+            Target::List | Target::Asset(_) | Target::Page { .. } | Target::PageSlash { .. }
+                if !self.options.player =>
+            {
+                answer::not_found()
+            }
+            Target::List => assets::list_page(request.headers(), self.options.rtmp_port),
+            Target::Asset(name) => {
+                let headers = request.into_parts().0.headers;
+                assets::serve(name, &headers).await
+            }
+            Target::Streams if self.options.list_streams => self.list.answer(&self.hub),
+            Target::Page { stream, depth } => self.page(stream, depth, request.headers()),
+            Target::PageSlash { name } => answer::redirect(&format!("../{name}")),
+            Target::Flv(stream) => match StreamKey::parse(stream) {
+                Ok(key) => flv::answer(&self.hub, key, request).await,
+                Err(_) => answer::not_found(),
+            },
+            Target::Multivariant(_)
+            | Target::MultivariantOuter(_)
+            | Target::Media(_)
+            | Target::Segment { .. } => {
+                let headers = request.into_parts().0.headers;
+                hls::answer(&self.hub, target, &headers).await
+            }
+            Target::Streams | Target::Nothing => answer::not_found(),
+        }
+    }
+
+    fn page(&self, stream: &str, depth: usize, headers: &HeaderMap) -> Response {
+        match StreamKey::parse(stream) {
+            Ok(key) if is_navigation(headers, key.name()) => {
+                assets::player_page(headers, key.as_str(), depth, self.options.rtmp_port)
+            }
+            _ => answer::not_found(),
+        }
+    }
+}
+
+/// Whether someone opens a page, and not a player some file that is not there: whoever says "anything" for a
+/// name that looks like a file's means the file.
+fn is_navigation(headers: &HeaderMap, name: &str) -> bool {
+    let accepted = headers
+        .get(ACCEPT)
+        .map_or("*/*", |value| value.to_str().unwrap_or(""));
+    accepted.contains("text/html") || (accepted.contains("*/*") && !name.contains('.'))
+}
+
+fn session(protocol: Protocol, connection: &Connection) -> SessionInfo {
+    SessionInfo::new(protocol, connection.peer())
+}
+
+fn connection_of(extensions: &axum::http::Extensions) -> Connection {
+    extensions.get::<Connection>().cloned().unwrap_or_default()
+}
+
+/// The answer to a viewer that gets no stream.
+fn refusal(error: AttachError) -> Response {
+    match error {
+        AttachError::NotFound => answer::not_found(),
+        AttachError::ShuttingDown => answer::unavailable("the server is shutting down\n", 2),
+        _ => answer::unavailable("no room for another viewer; try again later\n", 5),
+    }
+}
+
+#[cfg(test)]
+mod tests;

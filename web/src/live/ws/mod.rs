@@ -1,0 +1,45 @@
+//! FLV over WebSocket (RFC 6455), on the same URL as HTTP-FLV.
+//!
+//! Written here because a general WebSocket library copies each message once per viewer: outgoing media is
+//! `[frame head][tag]` straight from the stream's own buffer.
+
+pub(super) mod handshake;
+mod inbound;
+mod outbound;
+mod session;
+
+use axum::http::request::Parts;
+use axum::response::Response;
+use hyper_util::rt::TokioIo;
+use spillway_hub::{Hub, Protocol, StreamKey};
+use tracing::debug;
+
+use super::connection_of;
+
+/// Answers 101 at once and runs the session on the upgraded connection: whether the stream exists is said by
+/// the close code, because a proxy or player may not wait for a late 101.
+pub(super) fn answer(hub: &Hub, key: StreamKey, mut parts: Parts) -> Response {
+    let response = match handshake::answer(&parts.headers) {
+        Ok(response) => response,
+        Err(refusal) => return refusal,
+    };
+    let Some(upgrade) = parts.extensions.remove::<hyper::upgrade::OnUpgrade>() else {
+        return crate::http::answer::error(
+            axum::http::StatusCode::UPGRADE_REQUIRED,
+            "this connection cannot be upgraded\n",
+        );
+    };
+    let connection = connection_of(&parts.extensions);
+    let (hub, info) = (hub.clone(), super::session(Protocol::Ws, &connection));
+    connection.clone().spawn(async move {
+        match upgrade.await {
+            Ok(upgraded) => session::run(TokioIo::new(upgraded), hub, key, info).await,
+            Err(error) => debug!(session = %info.id, %error, "upgrade failed"),
+        }
+        drop(connection);
+    });
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! One WebSocket player, from the 101 to the close.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use spillway_flv::tag;
+use spillway_hub::{AttachError, EndReason, Hub, SessionInfo, StreamKey, Viewer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::inbound::{Inbound, InboundError, Reader};
+use super::outbound::{MAX_SLICES, Outbox};
+
+/// RFC 6455 §7.4.1, and 4404 from the range for applications: no such stream.
+const CLOSE_NORMAL: u16 = 1000;
+const CLOSE_GOING_AWAY: u16 = 1001;
+const CLOSE_POLICY: u16 = 1008;
+const CLOSE_INTERNAL: u16 = 1011;
+const CLOSE_TRY_AGAIN: u16 = 1013;
+const CLOSE_NOT_FOUND: u16 = 4404;
+/// How long the player may take to answer a close frame.
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
+/// Players say little: pings and one close frame.
+const READ_BYTES: usize = 512;
+
+/// What one turn of the connection brought.
+enum Turn {
+    Wrote(usize),
+    Said(Inbound),
+}
+
+/// Why the connection is of no more use.
+enum Broken {
+    Io(io::Error),
+    Protocol(InboundError),
+    Closed(Option<u16>),
+}
+
+impl Broken {
+    fn reason(&self) -> EndReason {
+        match self {
+            Self::Io(error) if error.kind() == io::ErrorKind::TimedOut => EndReason::Stalled,
+            Self::Io(_) | Self::Closed(_) => EndReason::Client,
+            Self::Protocol(_) => EndReason::Protocol,
+        }
+    }
+}
+
+/// How playing ended.
+enum Played {
+    /// There will be no more media.
+    Out(EndReason),
+    /// Nobody takes it any more.
+    Broken(Broken),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+struct Link<IO> {
+    io: IO,
+    reader: Reader,
+    buf: Box<[u8; READ_BYTES]>,
+    filled: usize,
+    at: usize,
+}
+
+/// Runs the session: waits for the stream, sends it, says why it ends. Every end is logged by the viewer.
+pub(super) async fn run<IO>(io: IO, hub: Hub, key: StreamKey, info: SessionInfo)
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut link = Link {
+        io,
+        reader: Reader::default(),
+        buf: Box::new([0; READ_BYTES]),
+        filled: 0,
+        at: 0,
+    };
+    let mut outbox = Outbox::default();
+    let attached = tokio::select! {
+        attached = hub.attach(&key, info) => attached,
+        broken = link.serve_control(&mut outbox) => {
+            link.end(&mut outbox, broken).await;
+            return;
+        }
+    };
+    match attached {
+        Ok(mut viewer) => {
+            let tracks = viewer.tracks();
+            outbox.flv_header(&tag::file_header(tracks.has_audio, tracks.has_video));
+            match link.play(&mut viewer, &mut outbox).await {
+                Played::Out(reason) => {
+                    viewer.end(reason);
+                    let (code, text) = close_of_end(reason);
+                    link.close(&mut outbox, code, text).await;
+                }
+                Played::Broken(broken) => {
+                    viewer.end(broken.reason());
+                    link.end(&mut outbox, broken).await;
+                }
+            }
+        }
+        Err(error) => {
+            debug!(session = %info.id, %error, "no stream for a WebSocket player");
+            let (code, text) = close_of_refusal(error);
+            link.close(&mut outbox, code, text).await;
+        }
+    }
+}
+
+fn close_of_refusal(error: AttachError) -> (u16, &'static str) {
+    match error {
+        AttachError::NotFound => (CLOSE_NOT_FOUND, "no such stream"),
+        AttachError::ShuttingDown => (CLOSE_GOING_AWAY, "shutting down"),
+        AttachError::TooManyStreams | AttachError::TooManyViewers => (CLOSE_TRY_AGAIN, "no room"),
+        _ => (CLOSE_POLICY, "refused"),
+    }
+}
+
+fn close_of_end(reason: EndReason) -> (u16, &'static str) {
+    match reason {
+        EndReason::StreamEnded => (CLOSE_NORMAL, "the stream has ended"),
+        EndReason::Shutdown => (CLOSE_GOING_AWAY, "shutting down"),
+        EndReason::Refused => (CLOSE_POLICY, "refused"),
+        _ => (CLOSE_INTERNAL, reason.label()),
+    }
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
+    async fn play(&mut self, viewer: &mut Viewer, outbox: &mut Outbox) -> Played {
+        loop {
+            let turn = if outbox.is_empty() {
+                tokio::select! {
+                    biased;
+                    next = viewer.next(&mut outbox.batch) => match next {
+                        Ok(()) => continue,
+                        Err(reason) => return Played::Out(reason),
+                    },
+                    said = self.said() => said.map(Turn::Said),
+                }
+            } else {
+                self.turn(outbox).await
+            };
+            match turn {
+                Ok(Turn::Wrote(count)) => {
+                    outbox.advance(count);
+                    viewer.sent(count as u64);
+                }
+                Ok(Turn::Said(Inbound::Ping(payload))) => outbox.pong(&payload),
+                Ok(Turn::Said(Inbound::Close(code))) => return Played::Broken(Broken::Closed(code)),
+                Err(broken) => return Played::Broken(broken),
+            }
+        }
+    }
+
+    /// Answers pings until the connection is of no more use.
+    async fn serve_control(&mut self, outbox: &mut Outbox) -> Broken {
+        loop {
+            match self.turn(outbox).await {
+                Ok(Turn::Wrote(count)) => outbox.advance(count),
+                Ok(Turn::Said(Inbound::Ping(payload))) => outbox.pong(&payload),
+                Ok(Turn::Said(Inbound::Close(code))) => return Broken::Closed(code),
+                Err(broken) => return broken,
+            }
+        }
+    }
+
+    /// Ends a connection that the player broke or closed.
+    async fn end(&mut self, outbox: &mut Outbox, broken: Broken) {
+        match broken {
+            Broken::Closed(code) => {
+                outbox.close(code.unwrap_or(CLOSE_NORMAL), "");
+                let _flushed = timeout(CLOSE_WAIT, self.flush(outbox)).await;
+            }
+            Broken::Protocol(error) => {
+                debug!(%error, "WebSocket connection closed");
+                self.close(outbox, error.close_code(), "").await;
+            }
+            Broken::Io(_) => {}
+        }
+    }
+
+    /// Sends a close frame and waits a moment for the player's own.
+    async fn close(&mut self, outbox: &mut Outbox, code: u16, text: &str) {
+        outbox.close(code, text);
+        let goodbye = async {
+            self.flush(outbox).await?;
+            loop {
+                if let Inbound::Close(_) = self.said().await? {
+                    return Ok::<(), Broken>(());
+                }
+            }
+        };
+        let _answered = timeout(CLOSE_WAIT, goodbye).await;
+        let _shut = timeout(CLOSE_WAIT, self.io.shutdown()).await;
+    }
+
+    async fn flush(&mut self, outbox: &mut Outbox) -> Result<(), Broken> {
+        while !outbox.is_empty() {
+            let count = poll_fn(|cx| self.poll_write(cx, outbox)).await?;
+            outbox.advance(count);
+        }
+        Ok(())
+    }
+
+    /// Writes if the socket takes anything, else hears what the player says.
+    async fn turn(&mut self, outbox: &Outbox) -> Result<Turn, Broken> {
+        poll_fn(|cx| {
+            if !outbox.is_empty() {
+                if let Poll::Ready(written) = self.poll_write(cx, outbox) {
+                    return Poll::Ready(written.map(Turn::Wrote).map_err(Broken::Io));
+                }
+            }
+            self.poll_said(cx).map_ok(Turn::Said)
+        })
+        .await
+    }
+
+    async fn said(&mut self) -> Result<Inbound, Broken> {
+        poll_fn(|cx| self.poll_said(cx)).await
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &Outbox) -> Poll<io::Result<usize>> {
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+        let used = outbox.slices(&mut slices);
+        let slices = slices.get(..used).unwrap_or_default();
+        match Pin::new(&mut self.io).poll_write_vectored(cx, slices) {
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            written => written,
+        }
+    }
+
+    fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<Inbound, Broken>> {
+        loop {
+            let mut input = self.buf.get(self.at..self.filled).unwrap_or_default();
+            let said = self.reader.read(&mut input);
+            self.at = self.filled - input.len();
+            match said {
+                Ok(Some(said)) => return Poll::Ready(Ok(said)),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Err(Broken::Protocol(error))),
+            }
+            let mut buf = ReadBuf::new(&mut self.buf[..]);
+            match Pin::new(&mut self.io).poll_read(cx, &mut buf) {
+                Poll::Ready(Ok(())) if buf.filled().is_empty() => {
+                    return Poll::Ready(Err(Broken::Io(io::ErrorKind::UnexpectedEof.into())));
+                }
+                Poll::Ready(Ok(())) => (self.at, self.filled) = (0, buf.filled().len()),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Io(error))),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! [`Connection`]: what a handler may know of and hold on the connection its request came by.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::FutureExt;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::error;
+
+use super::counters::ServeCounters;
+
+/// The connection a request came by; the accept loop puts it into the request's extensions.
+///
+/// Its slot under `max_connections` is free again once the last clone is gone, so an upgraded connection keeps
+/// one for as long as it runs.
+#[derive(Debug, Clone)]
+pub struct Connection(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    peer: SocketAddr,
+    stalled: Arc<AtomicBool>,
+    tasks: Tasks,
+    counters: Arc<ServeCounters>,
+    _slot: Option<OwnedSemaphorePermit>,
+}
+
+/// The tasks of one listener: awaited by the drain, cut at its end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tasks {
+    pub(super) tracker: TaskTracker,
+    pub(super) kill: CancellationToken,
+}
+
+impl Tasks {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let kill = self.kill.clone();
+        self.tracker.spawn(async move {
+            let _cut = kill.run_until_cancelled_owned(task).await;
+        });
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        peer: SocketAddr,
+        stalled: Arc<AtomicBool>,
+        tasks: Tasks,
+        counters: Arc<ServeCounters>,
+        slot: impl Into<Option<OwnedSemaphorePermit>>,
+    ) -> Self {
+        counters.opened();
+        Self(Arc::new(Inner {
+            peer,
+            stalled,
+            tasks,
+            counters,
+            _slot: slot.into(),
+        }))
+    }
+
+    /// The peer's address; unspecified when the request did not come through [`serve`](crate::serve).
+    pub fn peer(&self) -> SocketAddr {
+        self.0.peer
+    }
+
+    /// Whether the connection was failed because its peer took no byte for the stall time-out.
+    pub fn stalled(&self) -> bool {
+        self.0.stalled.load(Ordering::Relaxed)
+    }
+
+    /// Runs the connection's work, or the rest of it after an upgrade; the listener's drain waits for it. A
+    /// panic ends only this task.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let connection = self.clone();
+        self.0.tasks.spawn(async move {
+            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+                connection.0.counters.panicked();
+                let peer = connection.peer();
+                error!(%peer, "a request handler panicked; its connection is closed");
+            }
+        });
+    }
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        let peer = (Ipv4Addr::UNSPECIFIED, 0).into();
+        Self::new(peer, Arc::default(), Tasks::default(), Arc::default(), None)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.stalled.load(Ordering::Relaxed) {
+            self.counters.stalled();
+        }
+        self.counters.closed();
+    }
+}

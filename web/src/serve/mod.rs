@@ -1,0 +1,18 @@
+//! The HTTP listener: an accept loop of our own on hyper's HTTP/1 connections, because live media needs what
+//! `axum::serve` has no knobs for: a header deadline, a stall time-out on writes, a connection cap and socket
+//! options.
+
+mod accept;
+mod connection;
+mod counters;
+mod options;
+mod stall;
+
+pub use accept::serve;
+pub use connection::Connection;
+pub use counters::{ServeCounters, ServeSnapshot};
+pub use options::ServeOptions;
+pub use stall::StallGuard;
+
+#[cfg(test)]
+mod tests;
