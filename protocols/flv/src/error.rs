@@ -42,6 +42,12 @@ pub enum FlvError {
     /// A message that names no codec this crate knows.
     #[error("the message names no known codec; relay it unchanged or drop it")]
     UnknownCodec,
+    /// A message that carries no config: not a sequence start, nor a frame that describes itself.
+    #[error("this {} message carries no config; wait for the sequence start", codec.name())]
+    NotAConfig {
+        /// The codec of the message.
+        codec: Codec,
+    },
     /// A config that its codec's parser refuses.
     #[error("the {} config cannot be read: {source}", codec.name())]
     Config {

@@ -11,39 +11,59 @@ use crate::audio::{AudioHeader, AudioPacket, aac_head};
 use crate::error::FlvError;
 use crate::video::{VideoHeader, VideoPacket, avc_head};
 
-/// The config in a video sequence header, legacy or enhanced; `header` is that of `body`. Codecs
-/// that are relayed unread give [`CodecConfig::Other`].
+/// The config in a video sequence start, legacy or enhanced; `header` is that of `body`. Codecs
+/// that are relayed unread give [`CodecConfig::Other`], for frames too, since legacy ones have no
+/// sequence start.
 ///
 /// # Errors
-/// [`FlvError::UnknownCodec`]; [`FlvError::EmptyConfig`] and [`FlvError::Config`] when the config
-/// must be taken from the stream itself.
+/// [`FlvError::UnknownCodec`]; [`FlvError::NotAConfig`] for any other message;
+/// [`FlvError::EmptyConfig`] and [`FlvError::Config`] when the config must be taken from the
+/// stream itself.
 pub fn video_config(header: &VideoHeader, body: &[u8]) -> Result<CodecConfig, FlvError> {
     let codec = header.codec.ok_or(FlvError::UnknownCodec)?;
     let data = header.data_of(body);
     let failed = |source| FlvError::Config { codec, source };
-    match codec {
-        Codec::Avc | Codec::Hevc if data.is_empty() => Err(FlvError::EmptyConfig { codec }),
-        Codec::Avc => AvcConfig::parse(data).map(CodecConfig::Avc).map_err(failed),
-        Codec::Hevc => HevcConfig::parse(data).map(CodecConfig::Hevc).map_err(failed),
-        _ => Ok(CodecConfig::Other(codec)),
+    match (codec, header.packet) {
+        (Codec::Avc | Codec::Hevc, VideoPacket::SequenceStart) if data.is_empty() => {
+            Err(FlvError::EmptyConfig { codec })
+        }
+        (Codec::Avc, VideoPacket::SequenceStart) => {
+            AvcConfig::parse(data).map(CodecConfig::Avc).map_err(failed)
+        }
+        (Codec::Hevc, VideoPacket::SequenceStart) => {
+            HevcConfig::parse(data).map(CodecConfig::Hevc).map_err(failed)
+        }
+        (Codec::Avc | Codec::Hevc, _) => Err(FlvError::NotAConfig { codec }),
+        (_, VideoPacket::SequenceStart | VideoPacket::Frame | VideoPacket::Mpeg2TsSequenceStart) => {
+            Ok(CodecConfig::Other(codec))
+        }
+        _ => Err(FlvError::NotAConfig { codec }),
     }
 }
 
-/// The config in an audio message: the sequence header of AAC, legacy or enhanced, or the first
-/// frame of MP3, which has none. Other codecs give [`CodecConfig::Other`].
+/// The config in an audio message: the sequence start of AAC, legacy or enhanced, or a frame of
+/// MP3, which describes itself. Other codecs give [`CodecConfig::Other`] for both kinds. For AAC
+/// frames with ADTS headers see [`spillway_media::aac::strip_adts`].
 ///
 /// # Errors
-/// [`FlvError::UnknownCodec`]; [`FlvError::EmptyConfig`] and [`FlvError::Config`] when this
-/// message does not tell the config.
+/// [`FlvError::UnknownCodec`]; [`FlvError::NotAConfig`] for any other message;
+/// [`FlvError::EmptyConfig`] and [`FlvError::Config`] when this message should tell the config
+/// and does not.
 pub fn audio_config(header: &AudioHeader, body: &[u8]) -> Result<CodecConfig, FlvError> {
     let codec = header.codec.ok_or(FlvError::UnknownCodec)?;
     let data = header.data_of(body);
     let failed = |source| FlvError::Config { codec, source };
-    match codec {
-        Codec::Aac | Codec::Mp3 if data.is_empty() => Err(FlvError::EmptyConfig { codec }),
-        Codec::Aac => AacConfig::parse(data).map(CodecConfig::Aac).map_err(failed),
-        Codec::Mp3 => FrameHeader::parse(data).map(CodecConfig::Mp3).map_err(failed),
-        _ => Ok(CodecConfig::Other(codec)),
+    match (codec, header.packet) {
+        (Codec::Aac, AudioPacket::SequenceStart) | (Codec::Mp3, AudioPacket::Frame) if data.is_empty() => {
+            Err(FlvError::EmptyConfig { codec })
+        }
+        (Codec::Aac, AudioPacket::SequenceStart) => {
+            AacConfig::parse(data).map(CodecConfig::Aac).map_err(failed)
+        }
+        (Codec::Mp3, AudioPacket::Frame) => FrameHeader::parse(data).map(CodecConfig::Mp3).map_err(failed),
+        (Codec::Aac | Codec::Mp3, _) => Err(FlvError::NotAConfig { codec }),
+        (_, AudioPacket::SequenceStart | AudioPacket::Frame) => Ok(CodecConfig::Other(codec)),
+        _ => Err(FlvError::NotAConfig { codec }),
     }
 }
 
