@@ -1,1 +1,22 @@
 //! Spillway: a live media gateway. RTMP in; RTMP, HTTP-FLV, WebSocket-FLV and HLS out.
+//!
+//! [`Gateway::start`] runs everything from one [`Config`](spillway_config::Config); the binary adds the
+//! command line, logs and signals.
+
+mod auth;
+pub mod cli;
+mod demo;
+mod error;
+mod gateway;
+mod limits;
+mod net;
+mod options;
+mod rtmp;
+mod run;
+mod telemetry;
+mod workers;
+
+pub use demo::DEMO_STREAM;
+pub use error::StartError;
+pub use gateway::{Addresses, Gateway, StartOptions};
+pub use run::run;

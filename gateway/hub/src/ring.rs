@@ -6,8 +6,9 @@
 //! entry gone.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use crate::sync::{Arc, AtomicI64, AtomicU64, Ordering, SlotLock};
+use crate::sync::{AtomicI64, AtomicU64, Ordering, SlotLock};
 
 /// The bounds of a ring.
 #[derive(Debug, Clone, Copy)]

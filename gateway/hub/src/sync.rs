@@ -1,15 +1,9 @@
 //! The primitives the ring is built of, exchanged for loom's models under `cfg(loom)`.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{
-    Arc,
-    atomic::{AtomicI64, AtomicU64, Ordering},
-};
+pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{
-    Arc,
-    atomic::{AtomicI64, AtomicU64, Ordering},
-};
+pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// A slot's lock: many readers clone what it holds, one writer replaces it.
 #[derive(Debug)]

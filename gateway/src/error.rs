@@ -1,0 +1,38 @@
+//! Why the gateway does not start.
+
+use std::io;
+use std::net::SocketAddr;
+
+use thiserror::Error;
+
+/// Why the gateway does not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A listener's address cannot be bound.
+    #[error(
+        "cannot listen on {address} ({key}): {source}; choose another address with --set {key}=\"HOST:PORT\" or stop what uses it"
+    )]
+    Bind {
+        /// The configuration key.
+        key: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system does not say where a listener is bound.
+    #[error("cannot learn the address of {key}: {source}")]
+    LocalAddress {
+        /// The configuration key.
+        key: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The runtime cannot be started.
+    #[error("cannot start the runtime's threads: {0}")]
+    Runtime(#[source] io::Error),
+    /// Signals cannot be listened to.
+    #[error("cannot listen for SIGTERM and SIGINT: {0}")]
+    Signals(#[source] io::Error),
+}

@@ -1,0 +1,199 @@
+//! [`Gateway`]: everything started from one configuration, and stopped in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spillway_config::Config;
+use spillway_hub::Hub;
+use spillway_web::{
+    AdminState, LiveOptions, LiveState, Readiness, ServeCounters, ServeOptions, admin_router, live_router,
+    serve,
+};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::Auth;
+use crate::demo;
+use crate::error::StartError;
+use crate::net;
+use crate::options;
+use crate::rtmp::{self, Rtmp};
+
+/// The addresses the listeners are bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// RTMP.
+    pub rtmp: SocketAddr,
+    /// The viewers' HTTP.
+    pub http: SocketAddr,
+    /// Metrics, probes and the API.
+    pub admin: SocketAddr,
+}
+
+/// How a gateway is started beside its configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct StartOptions {
+    /// The runtime's worker threads.
+    pub workers: usize,
+    /// Publish the built-in clip.
+    pub demo: bool,
+}
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    hub: Hub,
+    addresses: Addresses,
+    readiness: Readiness,
+    /// No new connections.
+    stop_accepting: CancellationToken,
+    /// The admin listener goes last, so that probes and metrics show the drain.
+    stop_admin: CancellationToken,
+    tasks: TaskTracker,
+    admin: TaskTracker,
+    grace: Duration,
+}
+
+impl Gateway {
+    /// Binds all listeners and serves. It must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`StartError`] when a listener cannot be bound.
+    pub fn start(config: &Config, start: StartOptions) -> Result<Self, StartError> {
+        let rtmp_listener = bind("rtmp.listen", config.rtmp.listen.get())?;
+        let http_listener = bind("http.listen", config.http.listen.get())?;
+        let admin_listener = bind("admin.listen", config.admin.listen.get())?;
+        let addresses = Addresses {
+            rtmp: local("rtmp.listen", &rtmp_listener)?,
+            http: local("http.listen", &http_listener)?,
+            admin: local("admin.listen", &admin_listener)?,
+        };
+        let gateway = Self {
+            hub: Hub::new(options::hub(config, start.workers)),
+            addresses,
+            readiness: Readiness::default(),
+            stop_accepting: CancellationToken::new(),
+            stop_admin: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            admin: TaskTracker::new(),
+            grace: config.shutdown.grace.into(),
+        };
+        gateway.serve_rtmp(config, rtmp_listener);
+        gateway.serve_http(config, http_listener, admin_listener);
+        if start.demo {
+            let target = loopback_of(addresses.rtmp);
+            gateway
+                .tasks
+                .spawn(demo::run(target, gateway.stop_accepting.clone()));
+        }
+        gateway.readiness.ready();
+        Ok(gateway)
+    }
+
+    fn serve_rtmp(&self, config: &Config, listener: TcpListener) {
+        let rtmp = Arc::new(Rtmp {
+            hub: self.hub.clone(),
+            auth: Auth::new(config.auth.clone()),
+            options: options::rtmp(config),
+        });
+        let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
+        let (tasks, stop) = (self.tasks.clone(), self.stop_accepting.clone());
+        self.tasks.spawn(rtmp::listen(rtmp, listener, slots, tasks, stop));
+    }
+
+    fn serve_http(&self, config: &Config, http: TcpListener, admin: TcpListener) {
+        let counters = [Arc::<ServeCounters>::default(), Arc::default()];
+        let [http_counters, admin_counters] = counters;
+        let http_options = ServeOptions {
+            name: "http",
+            max_connections: config.limits.max_connections as usize,
+            stall_timeout: config.play.stall_timeout.into(),
+            drain: self.grace,
+            counters: http_counters.clone(),
+            ..ServeOptions::default()
+        };
+        let live = live_router(LiveState {
+            hub: self.hub.clone(),
+            options: LiveOptions {
+                list_streams: config.http.list_streams,
+                player: true,
+                rtmp_port: Some(self.addresses.rtmp.port()),
+            },
+        });
+        self.tasks
+            .spawn(serve(http, live, http_options, self.stop_accepting.clone()));
+
+        let admin_options = ServeOptions {
+            name: "admin",
+            max_connections: ADMIN_CONNECTIONS,
+            drain: ADMIN_DRAIN,
+            counters: admin_counters.clone(),
+            ..ServeOptions::default()
+        };
+        let router = admin_router(AdminState {
+            hub: self.hub.clone(),
+            readiness: self.readiness.clone(),
+            listeners: vec![("http", http_counters), ("admin", admin_counters)],
+            max_streams: config.metrics.max_streams as usize,
+            version: env!("CARGO_PKG_VERSION"),
+        });
+        self.admin
+            .spawn(serve(admin, router, admin_options, self.stop_admin.clone()));
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Its streams.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// Stops in order: nothing new is let in and `/readyz` says so; publishers and viewers are told; what
+    /// has not ended after `shutdown.grace` is cut. The admin listener answers to the end.
+    pub async fn shutdown(self) {
+        self.readiness.draining();
+        self.stop_accepting.cancel();
+        self.hub.shutdown();
+        self.tasks.close();
+        if tokio::time::timeout(self.grace, self.tasks.wait()).await.is_err() {
+            tracing::warn!(
+                open = self.tasks.len(),
+                "shutdown.grace is over; the connections left are cut"
+            );
+        }
+        self.stop_admin.cancel();
+        self.admin.close();
+        // Its own drain is bounded; a second more than that is a bug, not a reason to hang.
+        let _ = tokio::time::timeout(ADMIN_DRAIN + Duration::from_secs(1), self.admin.wait()).await;
+    }
+}
+
+/// Probes and scrapes, not viewers.
+const ADMIN_CONNECTIONS: usize = 256;
+const ADMIN_DRAIN: Duration = Duration::from_millis(200);
+
+fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    net::bind(address).map_err(|source| StartError::Bind { key, address, source })
+}
+
+fn local(key: &'static str, listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    listener
+        .local_addr()
+        .map_err(|source| StartError::LocalAddress { key, source })
+}
+
+/// How this process reaches a listener of its own.
+fn loopback_of(address: SocketAddr) -> SocketAddr {
+    let ip = match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => std::net::Ipv4Addr::LOCALHOST.into(),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        _ => address.ip(),
+    };
+    SocketAddr::new(ip, address.port())
+}

@@ -1,0 +1,101 @@
+//! RTMP: the listener and its sessions.
+
+mod batch;
+mod session;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use spillway_hub::{Hub, Limit};
+use spillway_rtmp::limits::ReaderLimits;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::Auth;
+
+/// The pause after a failed `accept`, doubled up to a second: out of descriptors, others must close first.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// The bounds of RTMP sessions.
+#[derive(Debug, Clone)]
+pub(crate) struct RtmpOptions {
+    /// How long handshake and first commands may take.
+    pub(crate) handshake_timeout: Duration,
+    /// How long a publisher may send no media before it has sent any.
+    pub(crate) first_media_timeout: Duration,
+    /// How long a publisher may send no media.
+    pub(crate) idle_timeout: Duration,
+    /// How long a peer may take no byte.
+    pub(crate) stall_timeout: Duration,
+    /// The bounds of what a peer may make us hold.
+    pub(crate) limits: ReaderLimits,
+}
+
+/// What all RTMP sessions share.
+pub(crate) struct Rtmp {
+    pub(crate) hub: Hub,
+    pub(crate) auth: Auth,
+    pub(crate) options: RtmpOptions,
+}
+
+/// Accepts connections until `shutdown`; sessions are counted in `tasks` and hold a permit of `slots`.
+pub(crate) async fn listen(
+    rtmp: Arc<Rtmp>,
+    listener: TcpListener,
+    slots: Arc<Semaphore>,
+    tasks: TaskTracker,
+    shutdown: CancellationToken,
+) {
+    let mut pause = ACCEPT_PAUSE;
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((socket, peer)) => {
+                pause = ACCEPT_PAUSE;
+                let stats = rtmp.hub.stats();
+                stats.connections_total.add(1);
+                let Ok(slot) = slots.clone().try_acquire_owned() else {
+                    stats.refused(Limit::Connections);
+                    tracing::debug!(%peer, "connection refused: limits.max_connections is reached");
+                    continue;
+                };
+                if let Err(error) = crate::net::tune(&socket) {
+                    tracing::debug!(%peer, %error, "socket options refused");
+                }
+                let session = run(rtmp.clone(), socket, peer, shutdown.clone());
+                tasks.spawn(async move {
+                    session.await;
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                rtmp.hub.stats().accept_errors.add(1);
+                if pause == ACCEPT_PAUSE {
+                    tracing::warn!(%error, "RTMP accept failed; trying again");
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
+            }
+        }
+    }
+}
+
+/// Runs one session; a panic in it ends only itself.
+async fn run(rtmp: Arc<Rtmp>, socket: TcpStream, peer: std::net::SocketAddr, shutdown: CancellationToken) {
+    let hub = rtmp.hub.clone();
+    hub.stats().rtmp_connections.add(1);
+    let session = AssertUnwindSafe(session::serve(rtmp, socket, peer, shutdown)).catch_unwind();
+    if session.await.is_err() {
+        hub.stats().panics.add(1);
+        tracing::error!(%peer, "an RTMP session panicked; its connection is closed");
+    }
+    hub.stats().rtmp_connections.sub(1);
+}

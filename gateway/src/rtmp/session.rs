@@ -1,0 +1,623 @@
+//! One RTMP connection: reads commands and media, writes replies and, for a player, frames.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io::{self, ErrorKind};
+use std::net::{Shutdown, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Buf;
+use socket2::SockRef;
+use spillway_hub::{
+    AttachError, EndReason, Limit, Protocol, Publisher, SessionInfo, StreamKey, TagType, Viewer,
+};
+use spillway_rtmp::command::status::code;
+use spillway_rtmp::name::StreamPath;
+use spillway_rtmp::session::server::{
+    PlayRefusal, PublishRefusal, RequestId, ServerEvent, ServerOptions, ServerSession,
+};
+use spillway_rtmp::session::{MediaKind, SessionError};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::Rtmp;
+use super::batch::RtmpBatch;
+
+/// What is read from a socket at once. One buffer per runtime worker: a connection has none of its own.
+const READ_BYTES: usize = 128 << 10;
+/// How long a connection that is being closed may take to fetch the last words.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+thread_local! {
+    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+type Attaching = Pin<Box<dyn Future<Output = Result<Viewer, AttachError>> + Send>>;
+
+/// What the connection is for.
+enum State {
+    /// Handshake and first commands.
+    Starting,
+    /// Publishing.
+    Publishing {
+        publisher: Publisher,
+        lost: CancellationToken,
+        last_media: Option<Instant>,
+        since: Instant,
+    },
+    /// Waiting for the stream to play.
+    Attaching {
+        request: RequestId,
+        attaching: Attaching,
+    },
+    /// Playing.
+    Playing { viewer: Viewer, wants: Wants },
+    /// The last words are on their way.
+    Closing { until: Instant, told: bool },
+}
+
+/// What a player asked to get.
+#[derive(Debug, Clone, Copy)]
+struct Wants {
+    paused: bool,
+    audio: bool,
+    video: bool,
+}
+
+impl Wants {
+    fn frame(self, frame: &spillway_hub::Frame) -> bool {
+        match frame.kind() {
+            TagType::Audio => self.audio && !self.paused,
+            TagType::Video => self.video && !self.paused,
+            TagType::Script => !self.paused,
+        }
+    }
+}
+
+/// Why the connection's loop ends.
+enum Exit {
+    /// The peer closed.
+    Closed,
+    /// We are done with it.
+    Done,
+    Failed(EndReason, String),
+}
+
+impl From<SessionError> for Exit {
+    fn from(error: SessionError) -> Self {
+        Exit::Failed(EndReason::Protocol, error.to_string())
+    }
+}
+
+impl From<io::Error> for Exit {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => Exit::Closed,
+            ErrorKind::TimedOut => {
+                Exit::Failed(EndReason::Io, "the peer no longer answers (TCP time-out)".into())
+            }
+            _ => Exit::Failed(EndReason::Io, error.to_string()),
+        }
+    }
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
+    let options = ServerOptions {
+        random_seed: rand_seed(),
+        limits: rtmp.options.limits,
+        ..ServerOptions::default()
+    };
+    let now = Instant::now();
+    let mut connection = Connection {
+        info: SessionInfo::new(Protocol::Rtmp, peer),
+        session: ServerSession::new(options),
+        socket,
+        state: State::Starting,
+        batch: RtmpBatch::default(),
+        opened: now,
+        last_progress: now,
+        stalled: false,
+        rtmp,
+    };
+    let exit = connection.run(shutdown).await;
+    connection.finish(exit);
+}
+
+struct Connection {
+    rtmp: Arc<Rtmp>,
+    socket: TcpStream,
+    session: ServerSession,
+    info: SessionInfo,
+    state: State,
+    batch: RtmpBatch,
+    opened: Instant,
+    /// When the peer last took a byte, or had none to take.
+    last_progress: Instant,
+    /// The socket takes no more for now.
+    stalled: bool,
+}
+
+/// What woke the connection.
+enum Wake {
+    Readable,
+    Writable,
+    Frames(Result<(), EndReason>),
+    Attached(Result<Viewer, AttachError>),
+    Lost,
+    Shutdown,
+    Timer,
+}
+
+impl Connection {
+    async fn run(&mut self, shutdown: CancellationToken) -> Exit {
+        let timer = sleep_until(self.deadline());
+        tokio::pin!(timer);
+        loop {
+            if let Err(exit) = self.write() {
+                return exit;
+            }
+            self.hang_up();
+            let deadline = self.deadline();
+            if deadline < timer.deadline() || timer.is_elapsed() {
+                timer.as_mut().reset(deadline);
+            }
+            let closing = matches!(self.state, State::Closing { .. });
+            let wake = tokio::select! {
+                biased;
+                () = shutdown.cancelled(), if !closing && !self.has_stream() => Wake::Shutdown,
+                () = timer.as_mut() => Wake::Timer,
+                ready = self.socket.readable() => match ready {
+                    Ok(()) => Wake::Readable,
+                    Err(error) => return error.into(),
+                },
+                ready = self.socket.writable(), if self.stalled => match ready {
+                    Ok(()) => Wake::Writable,
+                    Err(error) => return error.into(),
+                },
+                wake = next_of(&mut self.state, &mut self.batch, !self.stalled) => wake,
+            };
+            if let Err(exit) = self.handle(wake) {
+                return exit;
+            }
+        }
+    }
+
+    fn has_stream(&self) -> bool {
+        matches!(self.state, State::Publishing { .. } | State::Playing { .. })
+    }
+
+    /// After the last words the peer is told that nothing follows; it has until the deadline to close, so
+    /// that the words are not lost in a reset.
+    fn hang_up(&mut self) {
+        if let State::Closing { told, .. } = &mut self.state {
+            if !self.stalled && !std::mem::replace(told, true) {
+                // A peer that is gone already needs no telling.
+                let _ = SockRef::from(&self.socket).shutdown(Shutdown::Write);
+            }
+        }
+    }
+
+    fn handle(&mut self, wake: Wake) -> Result<(), Exit> {
+        match wake {
+            Wake::Readable => self.read(),
+            Wake::Writable => {
+                self.stalled = false;
+                Ok(())
+            }
+            Wake::Frames(Ok(())) => {
+                self.frames_ready();
+                Ok(())
+            }
+            Wake::Frames(Err(reason)) => self.end_play(reason),
+            Wake::Attached(result) => self.attached(result),
+            Wake::Lost => self.publisher_lost(),
+            Wake::Shutdown => Err(Exit::Failed(
+                EndReason::Shutdown,
+                "the server is shutting down".into(),
+            )),
+            Wake::Timer => self.check_deadline(),
+        }
+    }
+
+    /// When something is overdue if nothing happens before.
+    fn deadline(&self) -> Instant {
+        let options = &self.rtmp.options;
+        let stall = self.stalled.then(|| self.last_progress + options.stall_timeout);
+        let own = match &self.state {
+            State::Starting => self.opened + options.handshake_timeout,
+            State::Publishing {
+                last_media, since, ..
+            } => match last_media {
+                Some(at) => *at + options.idle_timeout,
+                None => *since + options.first_media_timeout,
+            },
+            State::Attaching { .. } | State::Playing { .. } => {
+                stall.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600))
+            }
+            State::Closing { until, .. } => *until,
+        };
+        stall.map_or(own, |stall| stall.min(own))
+    }
+
+    fn check_deadline(&self) -> Result<(), Exit> {
+        if Instant::now() < self.deadline() {
+            return Ok(());
+        }
+        if self.stalled && !matches!(self.state, State::Closing { .. }) {
+            let text = "the peer took no byte for play.stall_timeout";
+            return Err(Exit::Failed(EndReason::Stalled, text.into()));
+        }
+        match &self.state {
+            State::Starting => {
+                self.rtmp.hub.stats().refused(Limit::HandshakeTimeout);
+                let text = "no publish or play command came within limits.handshake_timeout";
+                Err(Exit::Failed(EndReason::Timeout, text.into()))
+            }
+            State::Publishing { last_media, .. } => {
+                let key = if last_media.is_some() {
+                    "publish.idle_timeout"
+                } else {
+                    "publish.first_media_timeout"
+                };
+                Err(Exit::Failed(
+                    EndReason::Idle,
+                    format!("the publisher sent no media for {key}"),
+                ))
+            }
+            State::Closing { .. } => Err(Exit::Done),
+            State::Attaching { .. } | State::Playing { .. } => Ok(()),
+        }
+    }
+
+    /// Reads what is there and acts on it.
+    fn read(&mut self) -> Result<(), Exit> {
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            let count = match self.socket.try_read(buffer) {
+                Ok(0) => return Err(Exit::Closed),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            if matches!(self.state, State::Closing { .. }) {
+                return Ok(());
+            }
+            let mut input = buffer.get(..count).unwrap_or_default();
+            loop {
+                match self.session.read(&mut input) {
+                    Ok(Some(event)) => self.event(event)?,
+                    Ok(None) => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                }
+                if matches!(self.state, State::Closing { .. }) {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    fn event(&mut self, event: ServerEvent) -> Result<(), Exit> {
+        match event {
+            ServerEvent::HandshakeDone => {}
+            ServerEvent::Connected(connect) => self.info.enhanced = connect.enhanced,
+            ServerEvent::PublishRequested { request, stream } => self.publish(request, &stream)?,
+            ServerEvent::PlayRequested { request, stream } => self.play(request, &stream)?,
+            ServerEvent::Media {
+                kind,
+                timestamp_ms,
+                buf,
+            } => self.media(kind, timestamp_ms, buf)?,
+            ServerEvent::PublishEnded => {
+                if let State::Publishing { .. } = self.state {
+                    self.change_state(State::Starting, EndReason::Client);
+                    self.opened = Instant::now();
+                }
+            }
+            ServerEvent::PlayEnded => {
+                if let State::Playing { .. } | State::Attaching { .. } = self.state {
+                    self.change_state(State::Starting, EndReason::Client);
+                    self.opened = Instant::now();
+                }
+            }
+            ServerEvent::Paused(paused) => self.wish(|wants| wants.paused = paused),
+            ServerEvent::ReceiveAudio(audio) => self.wish(|wants| wants.audio = audio),
+            ServerEvent::ReceiveVideo(video) => self.wish(|wants| wants.video = video),
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, request: RequestId, stream: &StreamPath) -> Result<(), Exit> {
+        let key = match StreamKey::parse(&stream.path) {
+            Ok(key) => key,
+            Err(error) => return self.refuse_publish(request, PublishRefusal::BadName, &error.to_string()),
+        };
+        if let Err(text) = self.rtmp.auth.publish(self.info.peer.ip(), &key, &stream.params) {
+            self.rtmp.hub.stats().refused(Limit::Auth);
+            return self.refuse_publish(request, PublishRefusal::Denied, text);
+        }
+        match self.rtmp.hub.publish(key, self.info) {
+            Ok(publisher) => {
+                self.session.accept_publish(request)?;
+                let lost = publisher.lost();
+                let state = State::Publishing {
+                    publisher,
+                    lost,
+                    last_media: None,
+                    since: Instant::now(),
+                };
+                self.change_state(state, EndReason::Client);
+                Ok(())
+            }
+            Err(error) => self.refuse_publish(request, PublishRefusal::Denied, &error.to_string()),
+        }
+    }
+
+    fn refuse_publish(
+        &mut self,
+        request: RequestId,
+        refusal: PublishRefusal,
+        text: &str,
+    ) -> Result<(), Exit> {
+        tracing::warn!(session = %self.info.id, peer = %self.info.peer, reason = text, "publisher refused");
+        self.rtmp.hub.stats().publisher_ended(EndReason::Refused);
+        self.session.refuse_publish(request, refusal, text)?;
+        self.close_with(EndReason::Refused);
+        Ok(())
+    }
+
+    fn play(&mut self, request: RequestId, stream: &StreamPath) -> Result<(), Exit> {
+        match StreamKey::parse(&stream.path) {
+            Ok(key) => {
+                let (hub, info) = (self.rtmp.hub.clone(), self.info);
+                let attaching: Attaching = Box::pin(async move { hub.attach(&key, info).await });
+                self.change_state(State::Attaching { request, attaching }, EndReason::Client);
+                Ok(())
+            }
+            Err(error) => self.refuse_play(
+                request,
+                PlayRefusal::StreamNotFound,
+                EndReason::Refused,
+                &error.to_string(),
+            ),
+        }
+    }
+
+    fn refuse_play(
+        &mut self,
+        request: RequestId,
+        refusal: PlayRefusal,
+        reason: EndReason,
+        text: &str,
+    ) -> Result<(), Exit> {
+        tracing::info!(session = %self.info.id, peer = %self.info.peer, reason = text, "viewer refused");
+        self.rtmp.hub.stats().viewer_ended(Protocol::Rtmp, reason);
+        self.session.refuse_play(request, refusal, text)?;
+        self.close_with(reason);
+        Ok(())
+    }
+
+    fn attached(&mut self, result: Result<Viewer, AttachError>) -> Result<(), Exit> {
+        let State::Attaching { request, .. } = &self.state else {
+            return Ok(());
+        };
+        let request = *request;
+        match result {
+            Ok(viewer) => {
+                self.session.accept_play(request)?;
+                let wants = Wants {
+                    paused: false,
+                    audio: true,
+                    video: true,
+                };
+                self.change_state(State::Playing { viewer, wants }, EndReason::Client);
+                Ok(())
+            }
+            Err(AttachError::NotFound) => {
+                let text = "nobody publishes this stream; start the publisher or check the name";
+                self.refuse_play(request, PlayRefusal::StreamNotFound, EndReason::NotFound, text)
+            }
+            Err(error) => self.refuse_play(
+                request,
+                PlayRefusal::Failed,
+                EndReason::Refused,
+                &error.to_string(),
+            ),
+        }
+    }
+
+    fn media(&mut self, kind: MediaKind, timestamp_ms: u32, mut buf: Vec<u8>) -> Result<(), Exit> {
+        let State::Publishing {
+            publisher,
+            last_media,
+            ..
+        } = &mut self.state
+        else {
+            return Ok(());
+        };
+        *last_media = Some(Instant::now());
+        let tag = match kind {
+            MediaKind::Audio => TagType::Audio,
+            MediaKind::Video => TagType::Video,
+            MediaKind::Data => TagType::Script,
+            MediaKind::DataAmf3 => {
+                // An AMF3 data message is AMF0 behind one selector byte (RTMP 1.0 §7.1.2).
+                if buf.len() > spillway_flv::tag::HEAD_LEN {
+                    buf.remove(spillway_flv::tag::HEAD_LEN);
+                }
+                TagType::Script
+            }
+        };
+        match publisher.push(tag, timestamp_ms, buf) {
+            Ok(()) => Ok(()),
+            Err(_) => self.publisher_lost(),
+        }
+    }
+
+    fn publisher_lost(&mut self) -> Result<(), Exit> {
+        let State::Publishing { publisher, .. } = &self.state else {
+            return Ok(());
+        };
+        let reason = publisher.loss_reason();
+        let (code, text) = match reason {
+            EndReason::Shutdown => (
+                code::UNPUBLISH_SUCCESS,
+                "the server is shutting down; connect again in a moment",
+            ),
+            EndReason::Replaced => (code::PUBLISH_BAD_NAME, "another publisher took this stream over"),
+            _ => (code::UNPUBLISH_SUCCESS, "the stream was ended"),
+        };
+        self.session.end_publish(code, text)?;
+        self.close_with(reason);
+        Ok(())
+    }
+
+    /// New frames are in the batch: what the player does not want is left out.
+    fn frames_ready(&mut self) {
+        let State::Playing { viewer: _, wants } = &self.state else {
+            return;
+        };
+        let wants = *wants;
+        self.batch.drop_unsent(|frame| !wants.frame(frame));
+        self.batch.begin(self.session.play_stream_id());
+    }
+
+    fn wish(&mut self, change: impl FnOnce(&mut Wants)) {
+        let State::Playing { viewer, wants } = &mut self.state else {
+            return;
+        };
+        let before = *wants;
+        change(wants);
+        let after = *wants;
+        self.batch.drop_unsent(|frame| !after.frame(frame));
+        let resumes = (before.paused && !after.paused) || (!before.video && after.video);
+        if resumes {
+            self.batch.drop_unsent(|_| true);
+            viewer.skip_ahead();
+        }
+    }
+
+    fn end_play(&mut self, reason: EndReason) -> Result<(), Exit> {
+        let text = match reason {
+            EndReason::Shutdown => "the server is shutting down; connect again in a moment",
+            _ => "the stream is over",
+        };
+        self.session.end_play(text)?;
+        self.close_with(reason);
+        Ok(())
+    }
+
+    /// Ends whatever stream the connection had, and the connection once everything is written.
+    fn close_with(&mut self, reason: EndReason) {
+        self.change_state(
+            State::Closing {
+                until: Instant::now() + CLOSE_TIMEOUT,
+                told: false,
+            },
+            reason,
+        );
+    }
+
+    fn change_state(&mut self, state: State, reason: EndReason) {
+        match std::mem::replace(&mut self.state, state) {
+            State::Publishing { publisher, .. } => publisher.end(reason),
+            State::Playing { viewer, .. } => {
+                self.batch.drop_unsent(|_| true);
+                viewer.end(reason);
+            }
+            State::Starting | State::Attaching { .. } | State::Closing { .. } => {}
+        }
+    }
+
+    /// Writes until everything is out or the socket takes no more.
+    fn write(&mut self) -> Result<(), Exit> {
+        while !self.stalled {
+            let control = !self.session.output().is_empty() && self.batch.at_message_start();
+            let result = if control {
+                self.socket.try_write(self.session.output())
+            } else if self.batch.is_done() {
+                self.last_progress = Instant::now();
+                return Ok(());
+            } else {
+                self.batch
+                    .write_with(|slices| self.socket.try_write_vectored(slices))
+            };
+            match result {
+                Ok(count) => {
+                    self.last_progress = Instant::now();
+                    if control {
+                        self.session.output().advance(count);
+                    } else if let State::Playing { viewer, .. } = &mut self.state {
+                        viewer.sent(count as u64);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.stalled = true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the books on the connection.
+    fn finish(mut self, exit: Exit) {
+        let reason = match &exit {
+            Exit::Closed | Exit::Done => EndReason::Client,
+            Exit::Failed(reason, text) => {
+                let (session, peer, stage) = (self.info.id, self.info.peer, self.stage());
+                match reason {
+                    EndReason::Shutdown => {}
+                    _ => {
+                        tracing::warn!(%session, %peer, stage, reason = reason.label(), "connection closed: {text}")
+                    }
+                }
+                *reason
+            }
+        };
+        if matches!((&self.state, &exit), (State::Starting, Exit::Failed(..))) {
+            self.rtmp.hub.stats().connection_failed(reason);
+        }
+        self.change_state(
+            State::Closing {
+                until: Instant::now(),
+                told: true,
+            },
+            reason,
+        );
+    }
+
+    fn stage(&self) -> &'static str {
+        match self.state {
+            State::Starting => "starting",
+            State::Publishing { .. } => "publishing",
+            State::Attaching { .. } => "waiting for the stream",
+            State::Playing { .. } => "playing",
+            State::Closing { .. } => "closing",
+        }
+    }
+}
+
+/// What the state itself waits for.
+async fn next_of(state: &mut State, batch: &mut RtmpBatch, may_fill: bool) -> Wake {
+    match state {
+        State::Publishing { lost, .. } => {
+            lost.cancelled().await;
+            Wake::Lost
+        }
+        State::Attaching { attaching, .. } => Wake::Attached(attaching.await),
+        State::Playing { viewer, .. } if may_fill && batch.is_done() => {
+            Wake::Frames(viewer.next(batch.refill()).await)
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+/// A seed that no peer can guess, from the standard library's per-process random keys.
+fn rand_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
+}
