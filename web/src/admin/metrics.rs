@@ -275,6 +275,9 @@ fn sum<'a>(
     snapshots.into_iter().map(value).sum::<u64>() as f64
 }
 
+/// Takes one number out of the totals.
+type Total = fn(&Totals) -> u64;
+
 /// The totals of streams that have no series of their own.
 #[derive(Default)]
 struct Totals {
@@ -341,7 +344,7 @@ fn stream_totals(out: &mut Families, own: &[&StreamSnapshot], other: Option<&Tot
             .map(move |(name, totals)| (vec![name], value(totals) as f64))
             .collect::<Vec<Series<'_>>>()
     };
-    let counters: [(&str, &str, fn(&Totals) -> u64); 5] = [
+    let counters: [(&str, &str, Total); 5] = [
         (
             "spillway_stream_received_bytes_total",
             "Bytes of media received",

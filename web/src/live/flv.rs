@@ -25,7 +25,7 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 pub(super) async fn answer(hub: &Hub, key: StreamKey, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     if ws::handshake::is_asked(&parts) {
-        return ws::answer(hub, key, parts);
+        return ws::start(hub, key, parts);
     }
     let response = if parts.method == Method::HEAD {
         let playable = hub

@@ -64,10 +64,10 @@ impl StreamList {
 
     fn body(&self, hub: &Hub) -> Bytes {
         let mut rendered = self.rendered.lock();
-        if let Some((at, body)) = &*rendered {
-            if at.elapsed() < MAX_AGE {
-                return body.clone();
-            }
+        if let Some((at, body)) = &*rendered
+            && at.elapsed() < MAX_AGE
+        {
+            return body.clone();
         }
         let body = render(hub);
         *rendered = Some((Instant::now(), body.clone()));
@@ -93,8 +93,8 @@ impl Entry {
     fn of(snapshot: StreamSnapshot) -> Self {
         Self {
             live: snapshot.phase == Phase::Live,
-            video: snapshot.video.map(Track::of),
-            audio: snapshot.audio.map(Track::of),
+            video: snapshot.video.as_ref().map(Track::of),
+            audio: snapshot.audio.as_ref().map(Track::of),
             bitrate_bps: snapshot.bitrate_in_bps,
             viewers: snapshot.viewers.iter().sum(),
             since_s: snapshot.phase_age.as_secs(),
@@ -104,7 +104,7 @@ impl Entry {
 }
 
 impl Track {
-    fn of(track: TrackSnapshot) -> Self {
+    fn of(track: &TrackSnapshot) -> Self {
         let size = track.geometry;
         Self {
             codec: track.codec,

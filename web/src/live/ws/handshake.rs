@@ -25,7 +25,7 @@ pub(crate) fn is_asked(request: &request::Parts) -> bool {
 }
 
 /// The 101, or the refusal of a broken handshake.
-pub(crate) fn answer(headers: &HeaderMap) -> Result<Response, Response> {
+pub(crate) fn answer(headers: &HeaderMap) -> Response {
     if headers
         .get(SEC_WEBSOCKET_VERSION)
         .is_none_or(|v| v.as_bytes() != b"13")
@@ -37,18 +37,17 @@ pub(crate) fn answer(headers: &HeaderMap) -> Result<Response, Response> {
         response
             .headers_mut()
             .insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-        return Err(response);
+        return response;
     }
     let key = headers
         .get(SEC_WEBSOCKET_KEY)
         .map(HeaderValue::as_bytes)
         .filter(|key| is_key(key));
-    let accept = key.and_then(|key| HeaderValue::from_str(&accept_of(key)).ok());
-    let Some(accept) = accept else {
-        return Err(answer::error(
+    let Some(accept) = key.and_then(|key| HeaderValue::from_str(&accept_of(key)).ok()) else {
+        return answer::error(
             StatusCode::BAD_REQUEST,
             "Sec-WebSocket-Key is missing or broken\n",
-        ));
+        );
     };
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -60,7 +59,7 @@ pub(crate) fn answer(headers: &HeaderMap) -> Result<Response, Response> {
     if let Some(protocol) = first_protocol(headers) {
         out.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
-    Ok(response)
+    response
 }
 
 /// A client that names sub-protocols fails the connection unless one of them is chosen.
@@ -126,7 +125,7 @@ mod tests {
     #[test]
     fn the_rfcs_example_key_gives_the_rfcs_accept() {
         let parts = asked("Upgrade", "websocket");
-        let response = answer(&parts.headers).unwrap();
+        let response = answer(&parts.headers);
         assert_eq!(response.status(), 101);
         assert_eq!(
             response.headers()["sec-websocket-accept"],
@@ -158,11 +157,11 @@ mod tests {
         parts
             .headers
             .insert(SEC_WEBSOCKET_KEY, HeaderValue::from_static("short"));
-        assert_eq!(answer(&parts.headers).unwrap_err().status(), 400);
+        assert_eq!(answer(&parts.headers).status(), 400);
         parts
             .headers
             .insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("8"));
-        let refusal = answer(&parts.headers).unwrap_err();
+        let refusal = answer(&parts.headers);
         assert_eq!(refusal.status(), 426);
         assert_eq!(refusal.headers()["sec-websocket-version"], "13");
     }
@@ -173,9 +172,6 @@ mod tests {
         parts
             .headers
             .insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("flv, other"));
-        assert_eq!(
-            answer(&parts.headers).unwrap().headers()["sec-websocket-protocol"],
-            "flv"
-        );
+        assert_eq!(answer(&parts.headers).headers()["sec-websocket-protocol"], "flv");
     }
 }

@@ -8,6 +8,7 @@ mod inbound;
 mod outbound;
 mod session;
 
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
@@ -15,17 +16,18 @@ use spillway_hub::{Hub, Protocol, StreamKey};
 use tracing::debug;
 
 use super::connection_of;
+use crate::http::answer;
 
 /// Answers 101 at once and runs the session on the upgraded connection: whether the stream exists is said by
 /// the close code, because a proxy or player may not wait for a late 101.
-pub(super) fn answer(hub: &Hub, key: StreamKey, mut parts: Parts) -> Response {
-    let response = match handshake::answer(&parts.headers) {
-        Ok(response) => response,
-        Err(refusal) => return refusal,
-    };
+pub(super) fn start(hub: &Hub, key: StreamKey, mut parts: Parts) -> Response {
+    let response = handshake::answer(&parts.headers);
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return response;
+    }
     let Some(upgrade) = parts.extensions.remove::<hyper::upgrade::OnUpgrade>() else {
-        return crate::http::answer::error(
-            axum::http::StatusCode::UPGRADE_REQUIRED,
+        return answer::error(
+            StatusCode::UPGRADE_REQUIRED,
             "this connection cannot be upgraded\n",
         );
     };

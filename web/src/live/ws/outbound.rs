@@ -75,14 +75,13 @@ impl Outbox {
         let control = self.control.get(self.control_at..).unwrap_or_default();
         let frames = self.batch.get(self.next..).unwrap_or_default();
         let mut frames = frames.iter().take(FRAMES_PER_WRITE);
-        if self.offset > 0 {
-            if let Some(frame) = frames.next() {
-                let (head, tag) = (frame.ws_head(), frame.tag());
-                put(head.get(self.offset..).unwrap_or_default());
-                put(tag
-                    .get(self.offset.saturating_sub(head.len())..)
-                    .unwrap_or_default());
-            }
+        if self.offset > 0
+            && let Some(frame) = frames.next()
+        {
+            let (head, tag) = (frame.ws_head(), frame.tag());
+            let into_tag = self.offset.saturating_sub(head.len());
+            put(head.get(self.offset..).unwrap_or_default());
+            put(tag.get(into_tag..).unwrap_or_default());
         }
         put(control);
         for frame in frames {

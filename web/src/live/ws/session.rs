@@ -214,10 +214,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
     /// Writes if the socket takes anything, else hears what the player says.
     async fn turn(&mut self, outbox: &Outbox) -> Result<Turn, Broken> {
         poll_fn(|cx| {
-            if !outbox.is_empty() {
-                if let Poll::Ready(written) = self.poll_write(cx, outbox) {
-                    return Poll::Ready(written.map(Turn::Wrote).map_err(Broken::Io));
-                }
+            if !outbox.is_empty()
+                && let Poll::Ready(written) = self.poll_write(cx, outbox)
+            {
+                return Poll::Ready(written.map(Turn::Wrote).map_err(Broken::Io));
             }
             self.poll_said(cx).map_ok(Turn::Said)
         })
