@@ -79,7 +79,7 @@ fn audio_configs() {
     };
     assert_eq!((mp3.sample_rate, mp3.channels), (44_100, 1));
     assert_eq!(
-        config_of_audio(b"\x90.mp3"),
+        config_of_audio(b"\x91.mp3"),
         Err(FlvError::EmptyConfig { codec: Codec::Mp3 })
     );
     assert_eq!(
