@@ -73,11 +73,11 @@ impl Pair {
                 }
                 assert!(piece.is_empty());
             }
-            self.to_client(&down);
+            self.deliver(&down);
         }
     }
 
-    fn to_client(&mut self, bytes: &[u8]) {
+    fn deliver(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let mut piece = self.cuts.take(&mut rest);
@@ -184,7 +184,7 @@ fn plays_to_the_end(digest: bool, cuts: Cuts, media: &[Media]) {
     pair.accept();
     let id = pair.server.play_stream_id();
     for message in media {
-        pair.to_client(&framed(id, message));
+        pair.deliver(&framed(id, message));
     }
     let expected: Vec<ClientEvent> = media
         .iter()
@@ -232,7 +232,7 @@ fn any_media() -> impl Strategy<Value = Vec<Media>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
 
     #[test]
     fn cut_anywhere_a_publish_arrives_whole(

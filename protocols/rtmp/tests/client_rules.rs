@@ -178,6 +178,23 @@ fn media_without_a_word_that_playback_starts_is_playback() {
 }
 
 #[test]
+fn data_about_the_connection_is_not_part_of_the_stream() {
+    let mut server = Server::started(ClientMode::Play);
+    server.status(Level::Status, code::PLAY_START);
+    assert!(
+        server
+            .message(type_id::DATA, 1, &reply::sample_access())
+            .is_empty()
+    );
+    let data_start = b"\x02\x00\x08onStatus\x03\x00\x00\x09";
+    assert!(server.message(type_id::DATA, 1, data_start).is_empty());
+    assert_eq!(
+        server.message(type_id::DATA, 1, b"\x02\x00\x0AonMetaData").len(),
+        1
+    );
+}
+
+#[test]
 fn the_end_is_told_once_however_often_the_server_says_it() {
     let mut server = Server::started(ClientMode::Play);
     assert_eq!(

@@ -97,7 +97,7 @@ fn obs_sets_its_chunk_size_first_and_sends_everything_on_chunk_stream_4() {
     client.message(4, type_id::AUDIO, 1, AUDIO_HEADER);
     client.message(4, type_id::VIDEO, 1, VIDEO_HEADER);
     client.message_at(4, 23, type_id::AUDIO, 1, AUDIO_FRAME);
-    client.message_at(4, 40, type_id::VIDEO, 1, &[&VIDEO_FRAME[..], &[7; 9000]].concat());
+    client.message_at(4, 40, type_id::VIDEO, 1, &[VIDEO_FRAME, &[7; 9000]].concat());
     // An enhanced end of sequence: five bytes and no time.
     client.message_at(4, 0, type_id::VIDEO, 1, b"\xA2hvc1");
     let kinds: Vec<MediaKind> = client.media().iter().map(|(kind, ..)| *kind).collect();

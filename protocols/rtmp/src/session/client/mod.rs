@@ -25,7 +25,7 @@ pub enum ClientEvent {
         kind: MediaKind,
         /// The message's time in milliseconds, wrapping at 2^32.
         timestamp_ms: u32,
-        /// [`HEAD_ROOM`](super::HEAD_ROOM) zero bytes, then the body, which may be empty.
+        /// [`HEAD_ROOM`] zero bytes, then the body, which may be empty.
         buf: Vec<u8>,
     },
     /// The server refused, or broke off with an error. Nothing more will come.
@@ -328,9 +328,9 @@ impl ClientSession {
 
     fn played(&mut self, kind: MediaKind, timestamp_ms: u32, buf: Vec<u8>) -> Option<ClientEvent> {
         let body = buf.get(HEAD_ROOM..).unwrap_or_default();
-        // What this connection may do, not part of the stream.
-        let is_sample_access = kind == MediaKind::Data && body.starts_with(SAMPLE_ACCESS);
-        if self.options.mode != ClientMode::Play || is_sample_access {
+        let of_the_connection =
+            kind == MediaKind::Data && NOT_OF_THE_STREAM.iter().any(|name| body.starts_with(name));
+        if self.options.mode != ClientMode::Play || of_the_connection {
             return None;
         }
         let media = ClientEvent::Media {
@@ -358,8 +358,9 @@ const ON_META_DATA: &[u8] = b"\x02\x00\x0AonMetaData";
 /// The AMF0 string `@setDataFrame`.
 const SET_DATA_FRAME: &[u8] = b"\x02\x00\x0D@setDataFrame";
 
-/// The AMF0 string `|RtmpSampleAccess`.
-const SAMPLE_ACCESS: &[u8] = b"\x02\x00\x11|RtmpSampleAccess";
+/// Names of data messages (AMF0 strings) that speak of the connection, not of the stream: handed
+/// on, `onStatus` would appear to FFmpeg as a track of its own.
+const NOT_OF_THE_STREAM: [&[u8]; 2] = [b"\x02\x00\x11|RtmpSampleAccess", b"\x02\x00\x08onStatus"];
 
 /// Whether a result belongs to the call `id`. Some servers write 0 for every result.
 fn is_id(command: &Command, id: f64) -> bool {
@@ -376,7 +377,8 @@ mod tests {
         for (constant, text) in [
             (ON_META_DATA, "onMetaData"),
             (SET_DATA_FRAME, "@setDataFrame"),
-            (SAMPLE_ACCESS, "|RtmpSampleAccess"),
+            (NOT_OF_THE_STREAM[0], "|RtmpSampleAccess"),
+            (NOT_OF_THE_STREAM[1], "onStatus"),
         ] {
             let mut written = Vec::new();
             amf0::write(&Value::from(text), &mut written);

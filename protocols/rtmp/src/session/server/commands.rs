@@ -110,7 +110,7 @@ impl ServerSession {
             return self.refuse_at_once(
                 purpose,
                 message_stream_id,
-                "This connection has too many streams.",
+                "No stream is free for this; create one, or delete one first.",
             );
         };
         let other_use = self

@@ -13,8 +13,8 @@ pub struct ServerOptions {
     /// What the client's chunk stream may cost.
     pub limits: ReaderLimits,
     /// Answers that may wait in the output, in bytes. Pings and acknowledgements are left out from
-    /// half of it on; a command answered beyond it ends the session. Default: 256 KiB, some
-    /// thousand answers, more than one read of 64 KiB can cause.
+    /// half of it on; a command answered beyond it ends the session. Default: 256 KiB, more than
+    /// a thousand answers, where a client in good faith waits for a handful.
     pub out_limit_bytes: usize,
     /// Media kept while a publish waits for its acceptance, in bytes. The oldest frames are dropped
     /// beyond it, sequence headers and metadata last. Default: 4 MiB, several seconds of HD video.
