@@ -48,6 +48,8 @@ cleanup() {
     if [[ -n $engine_pid ]]; then
         kill "$engine_pid" 2>/dev/null
         for ((i = 0; i < 20; i++)); do kill -0 "$engine_pid" 2>/dev/null || break; sleep 0.5; done
+        umount /run/spillway-docker/netns/default 2>/dev/null
+        rm -rf /run/spillway-docker
     fi
     exit "$code"
 }
@@ -121,23 +123,32 @@ make_base_images() {
     make_prometheus_image "$base/prometheus"
 }
 
-# The toolchain of this machine in Debian, with the crates that Cargo.lock names, so that the build needs no network.
+# The toolchain of this machine in Debian, and on it, renewed with each Cargo.lock, the crates, so that the build needs no
+# network.
 make_rust_image() {
-    local folder=$1 tag=rust:1-bookworm lock sysroot
+    local folder=$1 tag=rust:1-bookworm toolchain=spillway-test/rust lock sysroot
+    sysroot=$(rustc --print sysroot)
+    if ! have_image "$toolchain"; then
+        say "Making a stand-in for $tag from this machine's toolchain: $(rustc --version)"
+        debian_root "$folder" ca-certificates,gcc,g++,libc6-dev,make,pkg-config
+        mkdir -p "$folder"/usr/local/{rust/lib/rustlib,rust/bin,cargo}
+        cp -a "$sysroot"/bin/{cargo,rustc} "$folder/usr/local/rust/bin/"
+        cp -a "$sysroot"/lib/*.so* "$folder/usr/local/rust/lib/"
+        cp -a "$sysroot/lib/rustlib/x86_64-unknown-linux-gnu" "$folder/usr/local/rust/lib/rustlib/"
+        import_image "$folder" "$toolchain" \
+            'ENV PATH=/usr/local/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
+            'ENV CARGO_HOME=/usr/local/cargo' 'ENV CARGO_NET_OFFLINE=true' 'CMD ["bash"]'
+    fi
     lock=$(sha256sum "$root/Cargo.lock" | cut -c1-16)
     if [[ $(docker image inspect --format '{{index .Config.Labels "lock"}}' "$tag" 2>/dev/null) == "$lock" ]]; then return; fi
-    say "Making a stand-in for $tag from this machine's toolchain: $(rustc --version)"
+    say "Adding the crates of Cargo.lock to it"
     (cd "$root" && cargo fetch --locked --quiet)
-    debian_root "$folder" ca-certificates,gcc,g++,libc6-dev,make,pkg-config
-    sysroot=$(rustc --print sysroot)
-    mkdir -p "$folder"/usr/local/{rust/lib/rustlib,rust/bin,cargo/registry}
-    cp -a "$sysroot"/bin/{cargo,rustc} "$folder/usr/local/rust/bin/"
-    cp -a "$sysroot"/lib/*.so "$folder/usr/local/rust/lib/"
-    cp -a "$sysroot/lib/rustlib/x86_64-unknown-linux-gnu" "$folder/usr/local/rust/lib/rustlib/"
-    cp -a "${CARGO_HOME:-$HOME/.cargo}"/registry/{cache,index} "$folder/usr/local/cargo/registry/"
-    import_image "$folder" "$tag" \
-        'ENV PATH=/usr/local/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
-        'ENV CARGO_HOME=/usr/local/cargo' 'ENV CARGO_NET_OFFLINE=true' "LABEL lock=$lock" 'CMD ["bash"]'
+    rm -rf "$folder"
+    mkdir -p "$folder/registry"
+    cp -a "${CARGO_HOME:-$HOME/.cargo}"/registry/{cache,index} "$folder/registry/"
+    printf 'FROM %s\nCOPY registry /usr/local/cargo/registry\nLABEL lock=%s\n' "$toolchain" "$lock" >"$folder/Dockerfile"
+    docker build --quiet --tag "$tag" "$folder" >/dev/null
+    rm -rf "$folder"
 }
 
 # Debian's Prometheus (an older version) in the place, and with the start command and user, of the real image.
@@ -148,7 +159,7 @@ make_prometheus_image() {
     say "Making a stand-in for $tag from Debian's package"
     debian_root "$folder" ""
     mkdir -p "$work/deb"
-    (cd "$work/deb" && rm -f prometheus_*.deb && apt-get update -qq && apt-get download -qq prometheus)
+    (cd "$work/deb" && rm -rf ./* && apt-get update -qq && apt-get -o APT::Sandbox::User=root download -qq prometheus)
     dpkg-deb --extract "$work"/deb/prometheus_*.deb "$work/deb/root"
     install -m 755 "$work/deb/root/usr/bin/prometheus" "$folder/bin/prometheus"
     mkdir -p "$folder/prometheus" "$folder/etc/prometheus"
@@ -212,7 +223,7 @@ wrong_variable_is_named() {
 
 run_tests() {
     say "Building the image"
-    if ! docker build --tag spillway "$root" >"$work/build.log" 2>&1; then
+    if ! DOCKER_BUILDKIT=${DOCKER_BUILDKIT:-0} docker build --tag spillway "$root" >"$work/build.log" 2>&1; then
         tail -30 "$work/build.log"
         bad "docker build"
         return
