@@ -14,6 +14,7 @@ mod key;
 mod options;
 mod publisher;
 mod reader;
+mod repair;
 mod ring;
 mod session;
 mod snapshot;

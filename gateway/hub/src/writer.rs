@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::frame::{Frame, NewFrame, Role};
 use crate::init::{Init, Track};
+use crate::repair;
 use crate::ring::{Meta, RingLimits, RingWriter};
 
 /// How long the second track may keep viewers waiting before the stream is taken to have just one.
@@ -68,6 +69,8 @@ pub(crate) struct Writer {
     metadata: Option<Metadata>,
     probe: Probe,
     awaiting_key: bool,
+    /// The size of the lengths the publisher puts before NAL units; viewers always get 4.
+    nal_length_size: u8,
     last_audio_join_ms: Option<i64>,
     last_key_ms: Option<i64>,
     gop_ms: u64,
@@ -84,6 +87,7 @@ impl Writer {
             metadata: None,
             probe: Probe::default(),
             awaiting_key: true,
+            nal_length_size: 4,
             last_audio_join_ms: None,
             last_key_ms: None,
             gop_ms: 0,
@@ -125,6 +129,7 @@ impl Writer {
         self.timeline.start_epoch();
         self.probe = Probe::default();
         self.awaiting_key = true;
+        self.nal_length_size = 4;
         self.last_key_ms = None;
     }
 
@@ -150,13 +155,7 @@ impl Writer {
         match header.packet {
             VideoPacket::Command | VideoPacket::SequenceEnd => Outcome::Ignored,
             VideoPacket::SequenceStart | VideoPacket::Mpeg2TsSequenceStart => match header.codec {
-                Some(codec) => self.header(
-                    TagType::Video,
-                    codec,
-                    sample::video_config(&header, body).ok(),
-                    buf,
-                    now,
-                ),
+                Some(codec) => self.video_header(&header, codec, buf, now),
                 None => Outcome::Malformed,
             },
             VideoPacket::Frame => match header.codec {
@@ -165,6 +164,34 @@ impl Writer {
             },
             _ => self.side_info(TagType::Video, buf, now),
         }
+    }
+
+    fn video_header(&mut self, header: &VideoHeader, codec: Codec, buf: Vec<u8>, now: Arrival) -> Outcome {
+        let body = body_of(&buf);
+        if header.data_of(body).is_empty() {
+            return Outcome::Ignored; // parameter sets follow in band (interop case 86)
+        }
+        let config = sample::video_config(header, body).ok();
+        if let Some(CodecConfig::Avc(avc)) = &config {
+            self.nal_length_size = avc.nal_length_size;
+        }
+        let four_byte = config
+            .as_ref()
+            .filter(|_| !header.enhanced)
+            .and_then(repair::h264_header);
+        match four_byte {
+            Some(body) => self.made_header(TagType::Video, codec, &body, now),
+            None => self.header(TagType::Video, codec, config, buf, now),
+        }
+    }
+
+    /// A sequence header that the publisher did not send so.
+    fn made_header(&mut self, kind: TagType, codec: Codec, body: &[u8], now: Arrival) -> Outcome {
+        let config = match kind {
+            TagType::Video => sample::config_of_video(body),
+            _ => sample::config_of_audio(body),
+        };
+        self.header(kind, codec, config.ok(), with_head_room(body), now)
     }
 
     fn video_frame(
@@ -177,6 +204,15 @@ impl Writer {
     ) -> Outcome {
         if self.init.video.as_ref().is_none_or(|t| t.codec != codec) {
             self.set_track(TrackKind::Video, Some(bare_track(codec)));
+        }
+        let mut buf = buf;
+        if codec == Codec::Avc && !header.enhanced {
+            let config = self.init.video.as_ref().map(|t| t.config.clone());
+            let repaired = repair::h264_frame(config.as_deref(), self.nal_length_size, header, buf);
+            if let Some(body) = repaired.header {
+                self.made_header(TagType::Video, codec, &body, now);
+            }
+            buf = repaired.buf;
         }
         let config = self.init.video.as_ref().map(|t| t.config.clone());
         let data = body_of(&buf).get(header.data_at..).unwrap_or_default();
@@ -251,6 +287,15 @@ impl Writer {
         buf: Vec<u8>,
         now: Arrival,
     ) -> Outcome {
+        let mut buf = buf;
+        if codec == Codec::Aac && !header.enhanced {
+            let config = self.init.audio.as_ref().map(|t| t.config.clone());
+            let repaired = repair::aac_frame(config.as_deref(), header.data_at, buf);
+            if let Some(body) = repaired.header {
+                self.made_header(TagType::Audio, codec, &body, now);
+            }
+            buf = repaired.buf;
+        }
         let body = body_of(&buf);
         if body.len() <= header.data_at {
             return Outcome::Ignored;
@@ -363,7 +408,7 @@ impl Writer {
         let frame = self.at_now(
             TagType::Script,
             Role::Script,
-            script_buf(&script_body(&script)),
+            with_head_room(&script_body(&script)),
             now,
         );
         self.store(frame);
@@ -422,7 +467,7 @@ impl Writer {
         {
             return;
         }
-        let frame = self.at_now(TagType::Script, Role::Metadata, script_buf(&body), now);
+        let frame = self.at_now(TagType::Script, Role::Metadata, with_head_room(&body), now);
         let frame = self.store(frame);
         self.init = Arc::new(Init {
             metadata: Some(frame),
@@ -470,7 +515,7 @@ fn body_of(buf: &[u8]) -> &[u8] {
     buf.get(HEAD_LEN..).unwrap_or_default()
 }
 
-fn script_buf(body: &[u8]) -> Vec<u8> {
+fn with_head_room(body: &[u8]) -> Vec<u8> {
     let mut buf = Vec::with_capacity(HEAD_LEN + body.len() + spillway_flv::tag::TAIL_LEN);
     buf.resize(HEAD_LEN, 0);
     buf.extend_from_slice(body);

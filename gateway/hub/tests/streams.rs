@@ -457,3 +457,49 @@ async fn with_a_flush_interval_frames_wait_but_key_frames_do_not() {
         "the key frame went at once"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn parameter_sets_that_come_only_in_band_make_a_sequence_header() {
+    let hub = Hub::new(HubOptions::default());
+    let publisher = hub.publish(key(), info(Protocol::Rtmp)).unwrap();
+    let mut source = Source {
+        publisher,
+        frames: 0,
+        clock_ms: 0,
+    };
+    source.push(TagType::Video, buf(&[0x17, 0, 0, 0, 0]));
+    source.push(TagType::Audio, buf(AAC_HEADER));
+    let annex_b = [
+        0x17, 1, 0, 0, 0, 0, 0, 0, 1, 0x67, 0x42, 0xC0, 0x1E, 0xD9, 0, 0, 1, 0x68, 0xCE, 0x3C, 0, 0, 1, 0x65,
+        0x88,
+    ];
+    source.push(TagType::Video, buf(&annex_b));
+    source.push(TagType::Audio, buf(&[0xAF, 1, 0x21]));
+    let mut viewer = attach(&hub).await;
+    let frames = take(&mut viewer).await;
+    let video: Vec<_> = frames.iter().filter(|f| f.kind() == TagType::Video).collect();
+    assert_eq!(video[0].role(), Role::Header);
+    assert_eq!(video[1].data()[..5], [0, 0, 0, 5, 0x67], "length-prefixed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_nal_lengths_are_rewritten_for_every_viewer() {
+    let hub = Hub::new(HubOptions::default());
+    let publisher = hub.publish(key(), info(Protocol::Rtmp)).unwrap();
+    let mut source = Source {
+        publisher,
+        frames: 0,
+        clock_ms: 0,
+    };
+    let mut header = AVC_HEADER.to_vec();
+    header[9] = 0xFD;
+    source.push(TagType::Video, buf(&header));
+    source.push(TagType::Audio, buf(AAC_HEADER));
+    source.push(TagType::Video, buf(&[0x17, 1, 0, 0, 0, 0, 2, 0x65, 0x88]));
+    source.push(TagType::Audio, buf(&[0xAF, 1, 0x21]));
+    let mut viewer = attach(&hub).await;
+    let frames = take(&mut viewer).await;
+    let video: Vec<_> = frames.iter().filter(|f| f.kind() == TagType::Video).collect();
+    assert_eq!(video[0].body()[9], 0xFF);
+    assert_eq!(video[1].data()[..], [0, 0, 0, 2, 0x65, 0x88]);
+}
