@@ -1,6 +1,6 @@
 //! The clips that are published: made once by ffmpeg's test sources, kept in the system's temporary folder.
 //!
-//! Each is an FLV file of [`SECONDS`] seconds that starts with a key frame at time 0 and no audio before it, so that a
+//! Each is an FLV file of [`SECONDS`] seconds that starts with a key frame and no audio before it, so that a
 //! viewer who is there from the start receives each frame of the file.
 
 use std::path::PathBuf;
@@ -41,6 +41,19 @@ pub enum Clip {
 }
 
 impl Clip {
+    /// All clips.
+    pub const ALL: [Self; 9] = [
+        Self::Plain,
+        Self::BFrames,
+        Self::AudioOnly,
+        Self::VideoOnly,
+        Self::Hevc,
+        Self::Av1Opus,
+        Self::Fat,
+        Self::OtherSize,
+        Self::Mp3,
+    ];
+
     const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -91,7 +104,7 @@ impl Clip {
         let x264 = format!(
             "-c:v libx264 -preset veryfast -g {gop} -keyint_min {gop} -sc_threshold 0 -x264-params open-gop=0 -threads 1"
         );
-        let aac = "-c:a aac -b:a 64k -ac 2";
+        let aac = "-c:a aac -aac_pns 0 -b:a 64k -ac 2";
         let line = match self {
             Self::Plain | Self::OtherSize => format!("{x264} -bf 0 {aac}"),
             Self::BFrames => format!("{x264} -bf 3 -b_strategy 0 {aac}"),
@@ -117,7 +130,7 @@ impl Clip {
     /// When ffmpeg cannot make it.
     #[must_use]
     pub fn file(self) -> PathBuf {
-        let folder = std::env::temp_dir().join("spillway-test-clips-1");
+        let folder = std::env::temp_dir().join("spillway-test-clips-5");
         let path = folder.join(format!("{}.flv", self.name()));
         if path.is_file() {
             return path;
@@ -129,7 +142,7 @@ impl Clip {
         } else {
             "320x180"
         };
-        let whole = scratch.path().join("whole.mkv");
+        let whole = scratch.path().join("whole.mp4");
         let kept = scratch.path().join("kept.flv");
         let mut encode = Command::new(self.ffmpeg());
         encode.args(["-v", "error", "-nostdin", "-y", "-f", "lavfi", "-i"]);
@@ -147,14 +160,29 @@ impl Clip {
             .arg(&whole);
         run(encode);
         let mut cut = Command::new(self.ffmpeg());
-        cut.args(["-v", "error", "-nostdin", "-y", "-ss"])
-            .arg(LEAD_IN_SECONDS.to_string())
-            .arg("-i")
-            .arg(&whole);
-        cut.arg("-t")
-            .arg(SECONDS.to_string())
-            .args(["-c", "copy", "-flvflags", "no_duration_filesize"])
-            .arg(&kept);
+        cut.args([
+            "-v",
+            "error",
+            "-nostdin",
+            "-y",
+            "-ss",
+            &LEAD_IN_SECONDS.to_string(),
+        ])
+        .arg("-i")
+        .arg(&whole);
+        cut.args([
+            "-t",
+            &SECONDS.to_string(),
+            "-c",
+            "copy",
+            "-flvflags",
+            "no_duration_filesize",
+        ]);
+        if self.has_audio() {
+            // The sound frame that begins before the first picture is dropped.
+            cut.args(["-bsf:a", "noise=drop='lt(pts,0)'"]);
+        }
+        cut.arg(&kept);
         run(cut);
         // Another test may make the same file at the same time: the rename is atomic and either one serves.
         let unique = folder.join(format!("{}.{}", self.name(), std::process::id()));

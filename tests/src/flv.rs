@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::http::{self, Request};
+use crate::slow;
 
 /// One tag.
 #[derive(Clone, Debug)]
@@ -122,7 +123,24 @@ impl Viewer {
     /// # Panics
     /// When the answer is not 200.
     pub async fn open(to: SocketAddr, key: &str) -> Self {
-        let stream = http::open(to, Request::get(&format!("/{key}.flv"))).await;
+        Self::request(to, key, Request::get(&format!("/{key}.flv"))).await
+    }
+
+    /// Opens `/key.flv` with a small receive buffer, for a viewer that takes little.
+    ///
+    /// # Panics
+    /// When the answer is not 200.
+    pub async fn open_narrow(to: SocketAddr, key: &str) -> Self {
+        Self::request(
+            to,
+            key,
+            Request::get(&format!("/{key}.flv")).receive_buffer(slow::SMALL_BUFFER),
+        )
+        .await
+    }
+
+    async fn request(to: SocketAddr, key: &str, request: Request) -> Self {
+        let stream = http::open(to, request).await;
         let stream = stream.unwrap_or_else(|error| panic!("{key}.flv: {error}"));
         assert_eq!(stream.head.status, 200, "{key}.flv");
         Self {
@@ -159,4 +177,22 @@ impl Viewer {
     pub fn announces(&self) -> Option<(bool, bool)> {
         self.reader.announces()
     }
+}
+
+/// Writes tags as an FLV file.
+#[must_use]
+pub fn file_of(tags: &[Tag]) -> Vec<u8> {
+    let has = |kind: u8| tags.iter().any(|tag| tag.kind == kind);
+    let flags = u8::from(has(8)) * 4 + u8::from(has(9));
+    let mut file = vec![b'F', b'L', b'V', 1, flags, 0, 0, 0, 9, 0, 0, 0, 0];
+    for tag in tags {
+        let length = u32::try_from(tag.body.len()).unwrap_or(u32::MAX).to_be_bytes();
+        let time = tag.timestamp_ms.to_be_bytes();
+        file.push(tag.kind);
+        file.extend_from_slice(&length[1..]);
+        file.extend_from_slice(&[time[1], time[2], time[3], time[0], 0, 0, 0]);
+        file.extend_from_slice(&tag.body);
+        file.extend_from_slice(&(u32::from_be_bytes(length) + 11).to_be_bytes());
+    }
+    file
 }

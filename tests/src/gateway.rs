@@ -85,6 +85,18 @@ impl Start {
     /// # Panics
     /// When it is not ready in time.
     pub async fn start(self) -> Gateway {
+        self.start_with(ready_line).await
+    }
+
+    /// The same when the log is JSON: the ready line is then one of the text fields.
+    ///
+    /// # Panics
+    /// When it is not ready in time.
+    pub async fn start_json(self) -> Gateway {
+        self.start_with(|log| ready_line(&json_as_words(log))).await
+    }
+
+    async fn start_with(self, ready: impl Fn(&str) -> Option<[SocketAddr; 3]>) -> Gateway {
         let host = if self.address.is_some() {
             "0.0.0.0"
         } else {
@@ -110,7 +122,7 @@ impl Start {
         command.envs(self.env);
         let process = Process::spawn("spillway", command);
         let addresses = process
-            .wait_output(START_LIMIT, "ready line with rtmp= http= admin=", ready_line)
+            .wait_output(START_LIMIT, "ready line with rtmp= http= admin=", ready)
             .await;
         let [rtmp, http, admin] = addresses.map(|mut address| {
             if address.ip().is_unspecified() {
@@ -261,6 +273,13 @@ impl Gateway {
         self.process.signal(Signal::TERM);
         self.process.wait(limit).await
     }
+}
+
+/// `{"fields":{"rtmp":"1.2.3.4:5",…}}` as `rtmp=1.2.3.4:5 …`, line by line.
+fn json_as_words(log: &str) -> String {
+    log.lines()
+        .map(|line| line.replace("\":\"", "=").replace(['"', '{', '}', ','], " ") + "\n")
+        .collect()
 }
 
 fn ready_line(log: &str) -> Option<[SocketAddr; 3]> {

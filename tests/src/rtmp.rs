@@ -1,1 +1,130 @@
-//! placeholder
+//! An RTMP viewer and a raw publisher on the client session of `spillway-rtmp`.
+
+use std::io;
+use std::net::SocketAddr;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use spillway_rtmp::session::MediaKind;
+use spillway_rtmp::session::client::{ClientEvent, ClientMode, ClientOptions, ClientSession};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::flv::Tag;
+use crate::slow;
+
+const HEAD_ROOM: usize = 11;
+
+struct Connection {
+    socket: TcpStream,
+    session: ClientSession,
+    input: BytesMut,
+}
+
+impl Connection {
+    async fn open(to: SocketAddr, key: &str, mode: ClientMode, buffer: Option<usize>) -> io::Result<Self> {
+        let socket = slow::connect(to, buffer).await?;
+        let (app, name) = key.split_once('/').unwrap_or((key, ""));
+        let session = ClientSession::new(ClientOptions::new(&to.to_string(), app, name, mode));
+        Ok(Self {
+            socket,
+            session,
+            input: BytesMut::with_capacity(16 * 1024),
+        })
+    }
+
+    /// The next event; `None` when the peer closed.
+    async fn next(&mut self) -> io::Result<Option<ClientEvent>> {
+        loop {
+            let mut rest: &[u8] = &self.input;
+            let before = rest.len();
+            let event = self.session.read(&mut rest).map_err(io::Error::other)?;
+            let used = before - rest.len();
+            self.input.advance(used);
+            self.flush().await?;
+            if event.is_some() {
+                return Ok(event);
+            }
+            if self.socket.read_buf(&mut self.input).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        let output = self.session.output();
+        if !output.is_empty() {
+            self.socket.write_all_buf(output).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A viewer that reads messages as tags.
+pub struct Viewer {
+    connection: Connection,
+    ended_with: Option<String>,
+}
+
+impl Viewer {
+    /// Connects and asks to play `app/name`.
+    ///
+    /// # Panics
+    /// When the connection is refused.
+    pub async fn open(to: SocketAddr, key: &str) -> Self {
+        Self::open_with(to, key, None).await
+    }
+
+    /// The same with a small receive buffer, for a viewer that takes little.
+    pub async fn open_narrow(to: SocketAddr, key: &str) -> Self {
+        Self::open_with(to, key, Some(slow::SMALL_BUFFER)).await
+    }
+
+    async fn open_with(to: SocketAddr, key: &str, buffer: Option<usize>) -> Self {
+        let connection = Connection::open(to, key, ClientMode::Play, buffer).await;
+        let connection = connection.unwrap_or_else(|error| panic!("rtmp://{to}/{key}: {error}"));
+        Self {
+            connection,
+            ended_with: None,
+        }
+    }
+
+    /// The next media message; `None` when the stream ended.
+    pub async fn next_tag(&mut self) -> Option<Tag> {
+        loop {
+            match self.connection.next().await.ok()?? {
+                ClientEvent::Media {
+                    kind,
+                    timestamp_ms,
+                    buf,
+                } => {
+                    let kind = match kind {
+                        MediaKind::Audio => 8,
+                        MediaKind::Video => 9,
+                        _ => 18,
+                    };
+                    let body = Bytes::from(buf).slice(HEAD_ROOM..);
+                    return Some(Tag {
+                        kind,
+                        timestamp_ms,
+                        body,
+                    });
+                }
+                ClientEvent::Refused { code, description } => {
+                    self.ended_with = Some(format!("{code}: {description}"));
+                    return None;
+                }
+                ClientEvent::Ended => {
+                    self.ended_with = Some("ended".to_owned());
+                    return None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// How the server ended the stream, if it did and did not just close.
+    #[must_use]
+    pub fn ended_with(&self) -> Option<&str> {
+        self.ended_with.as_deref()
+    }
+}

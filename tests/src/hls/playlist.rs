@@ -90,7 +90,7 @@ impl MediaPlaylist {
                 "#EXT-X-ENDLIST" => playlist.ended = true,
                 "#EXT-X-DISCONTINUITY" => discontinuity = true,
                 "#EXT-X-PROGRAM-DATE-TIME" => {
-                    date = Some(unix_ms(value).ok_or(format!("PDT {value:?} (P13)"))?)
+                    date = Some(unix_ms(value).ok_or(format!("PDT {value:?} (P13)"))?);
                 }
                 "#EXTINF" => duration = Some(extinf(value)?),
                 "#EXT-X-PLAYLIST-TYPE" => return Err("PLAYLIST-TYPE in a sliding window (P15)".to_owned()),
