@@ -37,10 +37,13 @@ pub(crate) enum Slot<T> {
     Future,
 }
 
+/// Where an entry is kept, with the sequence number it is for.
+type Place<T> = SlotLock<Option<(u64, T)>>;
+
 /// The readers' side.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
-    slots: Box<[SlotLock<Option<(u64, T)>>]>,
+    slots: Box<[Place<T>]>,
     mask: u64,
     /// The next sequence number to be written.
     head: AtomicU64,
@@ -90,7 +93,7 @@ impl<T: Clone> Ring<T> {
         }
     }
 
-    fn slot(&self, seq: u64) -> Option<&SlotLock<Option<(u64, T)>>> {
+    fn slot(&self, seq: u64) -> Option<&Place<T>> {
         self.slots.get(usize::try_from(seq & self.mask).ok()?)
     }
 }

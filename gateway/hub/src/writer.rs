@@ -138,7 +138,7 @@ impl Writer {
         let outcome = match kind {
             TagType::Video => self.video(timestamp_ms, buf, now),
             TagType::Audio => self.audio(timestamp_ms, buf, now),
-            TagType::Script => self.script(buf, now),
+            TagType::Script => self.script(body_of(&buf), now),
         };
         self.decide(now);
         outcome
@@ -226,10 +226,8 @@ impl Writer {
         self.awaiting_key = false;
         self.saw(TrackKind::Video, now);
         let dts_ms = self.map_time(TrackKind::Video, timestamp_ms);
-        if key {
-            if let Some(last) = self.last_key_ms.replace(dts_ms) {
-                self.gop_ms = u64::try_from(dts_ms - last).unwrap_or(0);
-            }
+        if key && let Some(last) = self.last_key_ms.replace(dts_ms) {
+            self.gop_ms = u64::try_from(dts_ms - last).unwrap_or(0);
         }
         let frame = NewFrame {
             epoch: self.epoch,
@@ -386,8 +384,8 @@ impl Writer {
         Outcome::Stored
     }
 
-    fn script(&mut self, buf: Vec<u8>, now: Arrival) -> Outcome {
-        let Some(script) = ScriptData::parse(body_of(&buf)) else {
+    fn script(&mut self, body: &[u8], now: Arrival) -> Outcome {
+        let Some(script) = ScriptData::parse(body) else {
             return Outcome::Ignored;
         };
         if script.is_metadata() {

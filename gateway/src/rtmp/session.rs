@@ -124,7 +124,7 @@ pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, 
         rtmp,
     };
     let exit = connection.run(shutdown).await;
-    connection.finish(exit);
+    connection.finish(&exit);
 }
 
 struct Connection {
@@ -193,11 +193,12 @@ impl Connection {
     /// After the last words the peer is told that nothing follows; it has until the deadline to close, so
     /// that the words are not lost in a reset.
     fn hang_up(&mut self) {
-        if let State::Closing { told, .. } = &mut self.state {
-            if !self.stalled && !std::mem::replace(told, true) {
-                // A peer that is gone already needs no telling.
-                let _ = SockRef::from(&self.socket).shutdown(Shutdown::Write);
-            }
+        if let State::Closing { told, .. } = &mut self.state
+            && !self.stalled
+            && !std::mem::replace(told, true)
+        {
+            // A peer that is gone already needs no telling.
+            let _ = SockRef::from(&self.socket).shutdown(Shutdown::Write);
         }
     }
 
@@ -340,7 +341,9 @@ impl Connection {
         }
         match self.rtmp.hub.publish(key, self.info) {
             Ok(publisher) => {
-                self.session.accept_publish(request)?;
+                if !self.session.accept_publish(request)? {
+                    return Ok(()); // withdrawn meanwhile
+                }
                 let lost = publisher.lost();
                 let state = State::Publishing {
                     publisher,
@@ -406,7 +409,9 @@ impl Connection {
         let request = *request;
         match result {
             Ok(viewer) => {
-                self.session.accept_play(request)?;
+                if !self.session.accept_play(request)? {
+                    return Ok(()); // withdrawn meanwhile
+                }
                 let wants = Wants {
                     paused: false,
                     audio: true,
@@ -562,21 +567,17 @@ impl Connection {
     }
 
     /// Closes the books on the connection.
-    fn finish(mut self, exit: Exit) {
-        let reason = match &exit {
+    fn finish(mut self, exit: &Exit) {
+        let reason = match exit {
             Exit::Closed | Exit::Done => EndReason::Client,
+            Exit::Failed(EndReason::Shutdown, _) => EndReason::Shutdown,
             Exit::Failed(reason, text) => {
                 let (session, peer, stage) = (self.info.id, self.info.peer, self.stage());
-                match reason {
-                    EndReason::Shutdown => {}
-                    _ => {
-                        tracing::warn!(%session, %peer, stage, reason = reason.label(), "connection closed: {text}")
-                    }
-                }
+                tracing::warn!(%session, %peer, stage, reason = reason.label(), "connection closed: {text}");
                 *reason
             }
         };
-        if matches!((&self.state, &exit), (State::Starting, Exit::Failed(..))) {
+        if matches!((&self.state, exit), (State::Starting, Exit::Failed(..))) {
             self.rtmp.hub.stats().connection_failed(reason);
         }
         self.change_state(
