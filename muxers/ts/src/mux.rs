@@ -23,7 +23,7 @@ const PART_SLACK_BYTES: usize = 16 * 1024;
 /// Clock references are written at most this far apart (the standard's bound is 100 ms): 90 ms.
 const PCR_STEP_TICKS: i64 = 8_100;
 
-/// Clock references inserted to bridge one gap at most: 128 bridge 11.5 s, and a larger gap is a new timeline.
+/// Clock references inserted to bridge one gap at most: 128 bridge 11.5 s. A larger gap starts the clock anew.
 const MAX_BRIDGE_PACKETS: i64 = 128;
 
 /// NAL units held back for the next picture (SEI or parameter sets sent on their own) at most, in bytes.
@@ -294,7 +294,16 @@ impl TsMuxer {
     fn write_audio(&mut self, pes: &GatheredPes) {
         let clock_ticks = pes.pts_ticks.saturating_sub(PCR_LEAD_TICKS);
         let start = match self.source {
-            ClockSource::Video => Start::default(),
+            ClockSource::Video => {
+                // A segment that did not begin with a picture: its first packet needs the clock all the same.
+                if let Some(last) = self
+                    .last_pcr
+                    .filter(|_| self.segment_needs_pcr && !self.clock_break)
+                {
+                    self.push_clock(last.saturating_add(1));
+                }
+                Start::default()
+            }
             ClockSource::Audio => {
                 let mut start = self.clock(clock_ticks, PID_AUDIO);
                 start.random_access = self.segment_needs_access;
@@ -302,16 +311,7 @@ impl TsMuxer {
                 start
             }
             ClockSource::StalledVideo { audio_ahead_ticks } => {
-                let start = self.clock(clock_ticks.saturating_sub(audio_ahead_ticks.max(0)), PID_VIDEO);
-                if let Some(base) = start.pcr {
-                    push_pcr(
-                        &mut self.open,
-                        PID_VIDEO,
-                        self.video_counter,
-                        base,
-                        start.discontinuity,
-                    );
-                }
+                self.push_clock(clock_ticks.saturating_sub(audio_ahead_ticks.max(0)));
                 Start::default()
             }
         };
@@ -325,12 +325,31 @@ impl TsMuxer {
         );
     }
 
+    /// Writes a clock reference on the video PID in a packet of its own.
+    fn push_clock(&mut self, ticks: i64) {
+        let start = self.clock(ticks, PID_VIDEO);
+        if let Some(base) = start.pcr {
+            push_pcr(
+                &mut self.open,
+                PID_VIDEO,
+                self.video_counter,
+                base,
+                start.discontinuity,
+            );
+        }
+    }
+
     /// The clock reference for a packet at `ticks`, bridging a gap before it by packets of their own.
     fn clock(&mut self, ticks: i64, pid: u16) -> Start {
-        let Some(last) = self.last_pcr.filter(|_| !self.clock_break) else {
-            self.last_pcr = Some(ticks);
+        let near = |last: i64| {
+            let gap = ticks.saturating_sub(last);
+            let behind = self.segment_needs_pcr && gap < -PCR_STEP_TICKS;
+            !behind && gap <= MAX_BRIDGE_PACKETS * PCR_STEP_TICKS
+        };
+        let Some(last) = self.last_pcr.filter(|last| !self.clock_break && near(*last)) else {
+            let discontinuity = self.last_pcr.replace(ticks).is_some();
             self.segment_needs_pcr = false;
-            let discontinuity = std::mem::take(&mut self.clock_break);
+            self.clock_break = false;
             return Start {
                 random_access: false,
                 discontinuity,
@@ -351,7 +370,7 @@ impl TsMuxer {
         } else {
             self.audio_counter
         };
-        let steps = (gap / PCR_STEP_TICKS + i64::from(gap % PCR_STEP_TICKS != 0)).min(MAX_BRIDGE_PACKETS);
+        let steps = gap / PCR_STEP_TICKS + i64::from(gap % PCR_STEP_TICKS != 0);
         for step in 1..steps {
             let between = last.saturating_add((gap / steps).saturating_mul(step));
             push_pcr(&mut self.open, pid, counter, pcr_base(between), false);

@@ -294,7 +294,7 @@ impl Walker {
             if let Some(pcr) = pes.pcr {
                 let lead = stamp_difference(pes.dts, pcr);
                 ensure(
-                    (9_000..=90_000).contains(&lead),
+                    (8_000..=90_000).contains(&lead),
                     "T9",
                     at,
                     &format!("lead of {lead} ticks"),

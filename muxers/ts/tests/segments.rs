@@ -1,5 +1,7 @@
 //! Whole segments, read back by the strict walker and by the `mpeg2ts` crate.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashMap;
 
 use bytes::Bytes;

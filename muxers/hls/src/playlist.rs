@@ -1,0 +1,4 @@
+//! Playlist text from snapshots: pure functions.
+
+pub mod media;
+pub mod multivariant;
