@@ -200,8 +200,8 @@ impl Hub {
         }
     }
 
-    /// Ends everything: publishers lose their streams, viewers get [`EndReason::Shutdown`]
-    /// (crate::EndReason::Shutdown), HLS playlists their ENDLIST. Nothing new is let in.
+    /// Ends everything: publishers lose their streams, viewers get
+    /// [`EndReason::Shutdown`](crate::EndReason::Shutdown), HLS playlists their ENDLIST. Nothing new is let in.
     pub fn shutdown(&self) {
         self.inner.closed.store(true, Ordering::Release);
         for stream in self.streams() {
