@@ -16,7 +16,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 work=${SPILLWAY_DOCKER_WORK:-/var/tmp/spillway-docker}
 project=spillway-docker-test
 key=docker-test-key
-rtmp_port=31935 http_port=38080 prometheus_port=39090
+rtmp_port=31935 bare_port=31936 http_port=38080 prometheus_port=39090
 export SPILLWAY_PUBLISH_KEYS=$key SPILLWAY_RTMP_PORT=$rtmp_port SPILLWAY_HTTP_PORT=$http_port \
     SPILLWAY_PROMETHEUS_PORT=$prometheus_port
 passed=0 failed=0 engine_pid='' publisher_pid=''
@@ -190,7 +190,17 @@ plays() { # plays URL: at least 25 pictures and some sound can be decoded
 
 refused_without_key() {
     if publish "rtmp://127.0.0.1:$rtmp_port/live/stranger" 2; then echo "it was accepted"; return 1; fi
-    compose logs --no-color gateway | grep -i 'auth.publish' || { compose logs --no-color gateway; return 1; }
+    compose logs --no-color gateway | grep 'publisher refused.*?key=' || { compose logs --no-color gateway; return 1; }
+}
+
+refused_by_default() {
+    local container log
+    container=$(docker run --detach --publish "127.0.0.1:$bare_port:1935" spillway)
+    eventually 20 bash -c "docker logs $container 2>&1 | grep -q ready"
+    publish "rtmp://127.0.0.1:$bare_port/live/stranger" 2 && echo "it was accepted"
+    log=$(docker logs "$container" 2>&1)
+    docker rm --force "$container" >/dev/null
+    grep 'publisher refused.*auth\.publish' <<<"$log" || { echo "$log"; return 1; }
 }
 
 target_up() {
@@ -233,6 +243,7 @@ run_tests() {
     check "the image runs as no root" is "$(docker image inspect --format '{{.Config.User}}' spillway)" 10001:10001
     check "the binary says its version" docker run --rm spillway --version
     check "a wrong variable stops the start and is named" wrong_variable_is_named
+    check "without any key set nobody publishes from outside, and the log says what to set" refused_by_default
     check "half a processor gets one worker" one_worker_for_half_a_processor
 
     say "Starting the compose file"
@@ -242,7 +253,7 @@ run_tests() {
     check "it runs as user 10001" effective_user
     check "its file system is read-only" root_is_read_only
     check "the admin listener is not published to the host" admin_is_private
-    check "publishing without a key is refused, and the log says what to set" refused_without_key
+    check "publishing without a key is refused, and the log says how to give one" refused_without_key
 
     publish "rtmp://127.0.0.1:$rtmp_port/live/test?key=$key" 120 >"$work/publish.log" 2>&1 &
     publisher_pid=$!
