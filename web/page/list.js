@@ -18,7 +18,7 @@ function describe(stream) {
   }
   if (stream.audio) parts.push(stream.audio.codec);
   if (stream.live) parts.push(`${(stream.bitrate_bps / 1e6).toFixed(1)} Mbit/s`);
-  parts.push(stream.viewers === 1 ? "1 viewer" : `${stream.viewers} viewers`, span(stream.since_s));
+  parts.push(stream.viewers === 1 ? "1 viewer" : `${stream.viewers} viewers`, `for ${span(stream.since_s)}`);
   return parts.join(" · ");
 }
 

@@ -9,6 +9,7 @@ const RESTART_MS = 500;
 const TICK_MS = 1000;
 // Playback that stands still with media at hand is helped after this many seconds.
 const NUDGE_AFTER_S = 3;
+const STALLED_AFTER_S = 2;
 // With no media at all the connection is taken for dead: longer than a publisher may be away.
 const GIVE_UP_AFTER_S = 25;
 // Attempts that never showed a picture before another way is tried.
@@ -37,6 +38,7 @@ async function untilLive() {
   for (;;) {
     try {
       const answer = await fetch(where.flv, { method: "HEAD", cache: "no-store" });
+      await answer.arrayBuffer();
       if (answer.ok) return;
       state("waiting", "This stream is not live yet. It will start here by itself.");
     } catch {
@@ -49,7 +51,7 @@ async function untilLive() {
 /** Plays once; returns why it was over. */
 async function playOnce(name) {
   const { address, start } = engines[name];
-  main.dataset.via = name === "native" ? "hls" : name;
+  showWay(name === "native" ? "hls" : name);
   played = false;
   let over;
   const ended = new Promise((done) => {
@@ -69,6 +71,7 @@ async function playOnce(name) {
     video.onended = null;
     engine?.stop();
     engine = null;
+    facts.textContent = "";
   }
 }
 
@@ -87,6 +90,7 @@ function supervise(over) {
   const end = bufferedEnd(video);
   progress.still = video.currentTime === progress.time ? progress.still + 1 : 0;
   progress.dry = end <= progress.end && progress.still ? progress.dry + 1 : 0;
+  if (played && progress.still >= STALLED_AFTER_S) state("stalled", "Waiting for the stream…");
   progress.time = video.currentTime;
   progress.end = Math.max(end, progress.end);
   if (progress.dry >= GIVE_UP_AFTER_S) over("network", "no media");
@@ -159,14 +163,19 @@ unmute.addEventListener("click", () => {
   play();
 });
 
-const current = { native: "hls" }[via] ?? via;
-document.getElementById("ways").append(
-  ...["flv", "ws", "hls"].map((name) => {
-    const link = element("a", { href: `?via=${name}` }, engines[name].label);
-    if (name === current) link.setAttribute("aria-current", "true");
-    return link;
-  }),
+const links = new Map(
+  ["flv", "ws", "hls"].map((name) => [name, element("a", { href: `?via=${name}` }, engines[name].label)]),
 );
+document.getElementById("ways").append(...links.values());
+
+function showWay(current) {
+  main.dataset.via = current;
+  for (const [name, link] of links) {
+    if (name === current) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
 document.getElementById("elsewhere").append(
   ...[
     ["OBS (media source)", where.rtmp ?? where.flv],

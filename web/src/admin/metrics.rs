@@ -94,11 +94,12 @@ impl Collector for HubCollector {
             .iter()
             .map(|stream| stream.snapshot())
             .collect();
-        self.process(&mut out, &snapshots);
+        self.now(&mut out, &snapshots);
+        self.media(&mut out);
         self.sessions(&mut out);
         self.connections(&mut out);
         let (own, other) = capped(&snapshots, self.max_streams);
-        stream_totals(&mut out, &own, other.as_ref());
+        stream_totals(&mut out, &PerStream::new(&own, other));
         stream_gauges(&mut out, &own);
         out.finish().unwrap_or_else(|error| {
             tracing::error!(%error, "metrics could not be collected");
@@ -108,8 +109,7 @@ impl Collector for HubCollector {
 }
 
 impl HubCollector {
-    fn process(&self, out: &mut Families, snapshots: &[StreamSnapshot]) {
-        let stats = self.hub.stats();
+    fn now(&self, out: &mut Families, snapshots: &[StreamSnapshot]) {
         let phases = [
             ("live", Phase::Live),
             ("away", Phase::Away),
@@ -144,6 +144,10 @@ impl HubCollector {
             &[],
             [(vec![], self.hub.hls().bytes() as f64)],
         );
+    }
+
+    fn media(&self, out: &mut Families) {
+        let stats = self.hub.stats();
         out.counter(
             "spillway_received_bytes_total",
             "Bytes of media received from publishers",
@@ -332,18 +336,38 @@ fn capped(snapshots: &[StreamSnapshot], max: usize) -> (Vec<&StreamSnapshot>, Op
     (published, other)
 }
 
-fn stream_totals(out: &mut Families, own: &[&StreamSnapshot], other: Option<&Totals>) {
-    let own: Vec<_> = own.iter().map(|s| (s.key.as_str(), Totals::of(s))).collect();
-    let all = || {
-        own.iter()
-            .map(|(name, totals)| (*name, totals))
-            .chain(other.map(|totals| (OTHER, totals)))
-    };
-    let single = |value: fn(&Totals) -> u64| {
-        all()
-            .map(move |(name, totals)| (vec![name], value(totals) as f64))
-            .collect::<Vec<Series<'_>>>()
-    };
+/// The totals with the `stream` label they go under.
+struct PerStream<'a>(Vec<(&'a str, Totals)>);
+
+impl<'a> PerStream<'a> {
+    fn new(own: &[&'a StreamSnapshot], other: Option<Totals>) -> Self {
+        let own = own.iter().map(|s| (s.key.as_str(), Totals::of(s)));
+        Self(own.chain(other.map(|totals| (OTHER, totals))).collect())
+    }
+
+    fn series(&self, value: Total) -> Vec<Series<'a>> {
+        let series = self
+            .0
+            .iter()
+            .map(|(name, totals)| (vec![*name], value(totals) as f64));
+        series.collect()
+    }
+
+    /// With a second label, whose values are `labels`.
+    fn series_by<const N: usize>(
+        &self,
+        labels: [&'static str; N],
+        values: fn(&Totals) -> &[u64; N],
+    ) -> Vec<Series<'a>> {
+        let series = self.0.iter().flat_map(|(name, totals)| {
+            let values = labels.into_iter().zip(values(totals));
+            values.map(|(label, value)| (vec![*name, label], *value as f64))
+        });
+        series.collect()
+    }
+}
+
+fn stream_totals(out: &mut Families, streams: &PerStream<'_>) {
     let counters: [(&str, &str, Total); 5] = [
         (
             "spillway_stream_received_bytes_total",
@@ -372,47 +396,26 @@ fn stream_totals(out: &mut Families, own: &[&StreamSnapshot], other: Option<&Tot
         ),
     ];
     for (name, help, value) in counters {
-        out.counter(name, help, &["stream"], single(value));
+        out.counter(name, help, &["stream"], streams.series(value));
     }
+    let ring = streams.series(|t| t.ring_bytes);
     out.gauge(
         "spillway_stream_ring_bytes",
         "Bytes in the frame ring",
         &["stream"],
-        single(|t| t.ring_bytes),
+        ring,
     );
-    let by_protocol = |value: fn(&Totals) -> &[u64; 4]| {
-        let series = all().flat_map(move |(name, totals)| {
-            let labels = Protocol::ALL.iter().map(move |p| vec![name, p.label()]);
-            labels
-                .zip(value(totals))
-                .map(|(labels, value)| (labels, *value as f64))
-        });
-        series.collect::<Vec<Series<'_>>>()
-    };
+    let protocols = Protocol::ALL.map(Protocol::label);
     let labels = ["stream", "protocol"];
-    out.counter(
-        "spillway_stream_sent_bytes_total",
-        "Bytes sent",
-        &labels,
-        by_protocol(|t| &t.bytes_out),
-    );
-    out.gauge(
-        "spillway_stream_viewers",
-        "Viewers now",
-        &labels,
-        by_protocol(|t| &t.viewers),
-    );
-    let drops = all().flat_map(|(name, totals)| {
-        let labels = DropReason::ALL.iter().map(move |r| vec![name, r.label()]);
-        labels
-            .zip(&totals.drops)
-            .map(|(labels, value)| (labels, *value as f64))
-    });
+    let sent = streams.series_by(protocols, |t| &t.bytes_out);
+    out.counter("spillway_stream_sent_bytes_total", "Bytes sent", &labels, sent);
+    let viewers = streams.series_by(protocols, |t| &t.viewers);
+    out.gauge("spillway_stream_viewers", "Viewers now", &labels, viewers);
     out.counter(
         "spillway_stream_dropped_frames_total",
         "Frames that viewers did not get because they were too slow",
         &["stream", "reason"],
-        drops,
+        streams.series_by(DropReason::ALL.map(DropReason::label), |t| &t.drops),
     );
 }
 

@@ -18,6 +18,7 @@ pub(crate) struct Rope {
     next: usize,
     skip: u64,
     left: u64,
+    count: Option<Box<dyn Fn(u64) + Send>>,
 }
 
 impl Rope {
@@ -30,6 +31,15 @@ impl Rope {
             next: 0,
             skip: range.start,
             left: end.saturating_sub(range.start),
+            count: None,
+        }
+    }
+
+    /// Tells `count` of the bytes that are handed on.
+    pub(crate) fn counted(self, count: impl Fn(u64) + Send + 'static) -> Self {
+        Self {
+            count: Some(Box::new(count)),
+            ..self
         }
     }
 
@@ -46,6 +56,9 @@ impl Rope {
             let end = length.min(self.skip.saturating_add(self.left)) as usize;
             self.skip = 0;
             self.left -= (end - start) as u64;
+            if let Some(count) = &self.count {
+                count((end - start) as u64);
+            }
             return Some(part.slice(start..end));
         }
         None

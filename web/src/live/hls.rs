@@ -9,7 +9,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use spillway_hub::hls::{HlsError, PlaylistBody, SegmentBody};
-use spillway_hub::{Hub, StreamKey};
+use spillway_hub::{Hub, Protocol, StreamKey};
 
 use super::route::Target;
 use crate::http::range::{self, Wanted};
@@ -36,7 +36,7 @@ pub(super) async fn answer(hub: &Hub, target: Target<'_>, request: &HeaderMap) -
     let playlist = match target {
         Target::Segment { file, .. } => {
             return match store.segment(&key, file) {
-                Some(segment) => self::segment(&segment, request),
+                Some(segment) => self::segment(&segment, request, counter(hub, &key)),
                 None => answer::not_found(),
             };
         }
@@ -89,7 +89,19 @@ fn freshness(max_age_ms: u32) -> HeaderValue {
     }
 }
 
-fn segment(segment: &SegmentBody, request: &HeaderMap) -> Response {
+/// Counts the bytes of a segment as they are sent.
+fn counter(hub: &Hub, key: &StreamKey) -> impl Fn(u64) + Send + 'static {
+    let (hub, stream) = (hub.clone(), hub.stream(key));
+    let hls = Protocol::Hls.index();
+    move |bytes| {
+        hub.stats().bytes_out[hls].add(bytes);
+        if let Some(stream) = &stream {
+            stream.stats().bytes_out[hls].add(bytes);
+        }
+    }
+}
+
+fn segment(segment: &SegmentBody, request: &HeaderMap, count: impl Fn(u64) + Send + 'static) -> Response {
     let etag = conditional::quoted(&segment.etag, "");
     let length = segment.bytes;
     let wanted = match range::wanted(request, length) {
@@ -101,7 +113,8 @@ fn segment(segment: &SegmentBody, request: &HeaderMap) -> Response {
         Wanted::Part(range) => (StatusCode::PARTIAL_CONTENT, range),
         Wanted::Unsatisfiable => return unsatisfiable(length),
     };
-    let mut response = Response::new(Body::new(Rope::new(Arc::clone(&segment.parts), range.clone())));
+    let rope = Rope::new(Arc::clone(&segment.parts), range.clone()).counted(count);
+    let mut response = Response::new(Body::new(rope));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, SEGMENT);
@@ -148,6 +161,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use http_body_util::BodyExt;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     fn request(headers: &[(&'static str, &'static str)]) -> HeaderMap {
         headers
@@ -222,7 +236,7 @@ mod tests {
             ("bytes=-1", 206, "bytes 9-9/10", "9"),
             ("bytes=10-", 416, "bytes */10", "beyond the end\n"),
         ] {
-            let response = segment(&a_segment(), &request(&[("range", range)]));
+            let response = segment(&a_segment(), &request(&[("range", range)]), |_| ());
             assert_eq!(response.status(), status, "{range}");
             assert_eq!(response.headers()["content-range"], content_range);
             if status == 206 {
@@ -240,7 +254,7 @@ mod tests {
             &[("range", "bytes=0-1,4-5")],
             &[("range", "bytes=0-1"), ("if-range", "\"old\"")],
         ] {
-            let response = segment(&a_segment(), &request(headers));
+            let response = segment(&a_segment(), &request(headers), |_| ());
             assert_eq!(response.status(), 200);
             assert_eq!(response.headers()["content-length"], "10");
             assert_eq!(response.headers()["content-type"], "video/mp2t");
@@ -250,6 +264,19 @@ mod tests {
             );
             assert!(!response.headers().contains_key("content-range"));
         }
+    }
+
+    #[tokio::test]
+    async fn the_bytes_sent_are_counted_as_they_go() {
+        let sent = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&sent);
+        let count = move |bytes| {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        };
+        let response = segment(&a_segment(), &request(&[("range", "bytes=2-7")]), count);
+        assert_eq!(sent.load(Ordering::Relaxed), 0);
+        body(response).await;
+        assert_eq!(sent.load(Ordering::Relaxed), 6);
     }
 
     #[test]
