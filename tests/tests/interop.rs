@@ -167,6 +167,34 @@ async fn rtmpdump_ends_with_the_stream() {
     player.wait(secs(15)).await;
 }
 
+/// What ffprobe lists is what is published, for a viewer who was there first and for a late one.
+#[tokio::test(flavor = "multi_thread")]
+async fn players_see_only_the_tracks_there_are() {
+    let gateway = Gateway::with().start().await;
+    let urls = [gateway.rtmp_url(KEY), gateway.http_url("live/interop.flv")];
+    let probe = |url: &str| {
+        let mut command = Command::new(tools::program("ffprobe"));
+        command.args(["-v", "error", "-show_entries", "stream=codec_type,codec_name", "-of", "csv=p=0", url]);
+        Process::spawn(&format!("ffprobe {url}"), command)
+    };
+    let first: Vec<Process> = urls.iter().map(|url| probe(url)).collect();
+    gateway.wait_connections(gateway.rtmp, 1).await;
+    gateway.wait_connections(gateway.http, 1).await;
+    let _publisher = publish_loop(Clip::Plain, &gateway.rtmp_url(KEY));
+    let mut watcher = spillway_tests::flv::Viewer::open(gateway.http, KEY).await;
+    within(secs(20), "media at 3 s", async {
+        while watcher.next_tag().await.is_some_and(|tag| tag.timestamp_ms < 3000) {}
+    })
+    .await;
+    let late = urls.iter().map(|url| probe(url));
+    for (mut player, when) in first.into_iter().map(|player| (player, "first")).chain(late.map(|player| (player, "late"))) {
+        player.wait_ok(secs(20)).await;
+        let mut streams: Vec<String> = player.output().text().lines().map(str::to_owned).collect();
+        streams.sort_unstable();
+        assert_eq!(streams, ["aac,audio", "h264,video"], "{when} viewer");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn vlc_plays_by_rtmp_flv_and_hls() {
     let gateway = Gateway::with().set("hls.segment_duration", "1s").start().await;
