@@ -144,7 +144,10 @@ impl Decoder {
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut frames = parse(&text);
         let said = self.process.output().text();
-        let complaints = said.lines().map(str::trim).filter(|line| !line.is_empty() && !is_end_of_chunks(line));
+        let complaints = said
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !is_end_of_chunks(line));
         frames.errors = complaints.collect::<Vec<_>>().join("\n");
         frames
     }

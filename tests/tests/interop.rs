@@ -174,7 +174,15 @@ async fn players_see_only_the_tracks_there_are() {
     let urls = [gateway.rtmp_url(KEY), gateway.http_url("live/interop.flv")];
     let probe = |url: &str| {
         let mut command = Command::new(tools::program("ffprobe"));
-        command.args(["-v", "error", "-show_entries", "stream=codec_type,codec_name", "-of", "csv=p=0", url]);
+        command.args([
+            "-v",
+            "error",
+            "-show_entries",
+            "stream=codec_type,codec_name",
+            "-of",
+            "csv=p=0",
+            url,
+        ]);
         Process::spawn(&format!("ffprobe {url}"), command)
     };
     let first: Vec<Process> = urls.iter().map(|url| probe(url)).collect();
@@ -183,11 +191,19 @@ async fn players_see_only_the_tracks_there_are() {
     let _publisher = publish_loop(Clip::Plain, &gateway.rtmp_url(KEY));
     let mut watcher = spillway_tests::flv::Viewer::open(gateway.http, KEY).await;
     within(secs(20), "media at 3 s", async {
-        while watcher.next_tag().await.is_some_and(|tag| tag.timestamp_ms < 3000) {}
+        while watcher
+            .next_tag()
+            .await
+            .is_some_and(|tag| tag.timestamp_ms < 3000)
+        {}
     })
     .await;
     let late = urls.iter().map(|url| probe(url));
-    for (mut player, when) in first.into_iter().map(|player| (player, "first")).chain(late.map(|player| (player, "late"))) {
+    for (mut player, when) in first
+        .into_iter()
+        .map(|player| (player, "first"))
+        .chain(late.map(|player| (player, "late")))
+    {
         player.wait_ok(secs(20)).await;
         let mut streams: Vec<String> = player.output().text().lines().map(str::to_owned).collect();
         streams.sort_unstable();
