@@ -507,7 +507,7 @@ impl Packager {
             discontinuity,
             independent: open.independent(),
             program_date_time_unix_ms: open.program_date_time_unix_ms,
-            parts: ts.parts,
+            parts: ts.parts.into(),
             bytes: ts.bytes,
             tracks: self.tracks.summary(open.video, self.declared_audio),
         })

@@ -47,7 +47,7 @@ pub struct Segment {
     /// The wall clock at its start, in Unix milliseconds; advances by media time inside a timeline.
     pub program_date_time_unix_ms: u64,
     /// Its bytes in order, never joined.
-    pub parts: Vec<Bytes>,
+    pub parts: Arc<[Bytes]>,
     /// Their sum.
     pub bytes: u64,
     /// What it holds.

@@ -30,7 +30,7 @@ fn segment(ms: u64, discontinuity: bool, date: u64) -> Segment {
         discontinuity,
         independent: true,
         program_date_time_unix_ms: date,
-        parts: vec![vec![0x47; 188].into()],
+        parts: Arc::new([vec![0x47; 188].into()]),
         bytes: 188,
         tracks: Arc::new(SegmentTracks::default()),
     }
