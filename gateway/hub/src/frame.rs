@@ -1,5 +1,6 @@
 //! [`Frame`]: one media message, framed once for every output.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -52,6 +53,7 @@ pub struct Frame {
     pub(crate) config: Option<Arc<CodecConfig>>,
     pub(crate) chunk_head: ChunkHead,
     pub(crate) ws_head: ([u8; 10], usize),
+    pub(crate) transfer_head: ([u8; 10], usize),
     /// The headers that a decoder starting here needs: on join points only.
     pub(crate) init: Option<Arc<Init>>,
 }
@@ -107,6 +109,7 @@ impl NewFrame {
             arrived_unix_ms: self.arrived_unix_ms,
             config: self.config,
             ws_head: ws::frame_head(tag.len()),
+            transfer_head: transfer_head(tag.len()),
             tag,
             chunk_head,
             init: self.init,
@@ -196,8 +199,28 @@ impl Frame {
         bytes.get(..*len).unwrap_or_default()
     }
 
+    /// The chunk head of the chunked transfer coding for [`Frame::tag`]; the chunk ends with CRLF.
+    pub fn transfer_head(&self) -> &[u8] {
+        let (bytes, len) = &self.transfer_head;
+        bytes.get(..*len).unwrap_or_default()
+    }
+
     /// The headers that a decoder starting at this frame needs: set on join points.
     pub fn init(&self) -> Option<&Arc<Init>> {
         self.init.as_ref()
     }
+}
+
+/// The size of a chunk in hexadecimal and CRLF (RFC 9112 §7.1). Eight digits are more than a message has.
+fn transfer_head(size: usize) -> ([u8; 10], usize) {
+    let mut head = [0; 10];
+    let mut out = head.as_mut_slice();
+    let full = out.len();
+    // Ten bytes are always enough: a tag is at most 16 MiB and 15 bytes long.
+    let left = if write!(out, "{size:X}\r\n").is_ok() {
+        out.len()
+    } else {
+        full
+    };
+    (head, full - left)
 }

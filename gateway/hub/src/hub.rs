@@ -43,7 +43,7 @@ impl WeakHub {
 struct HubInner {
     options: Arc<HubOptions>,
     streams: DashMap<StreamKey, Arc<Stream>>,
-    stats: Stats,
+    stats: Arc<Stats>,
     hls: HlsStore,
     closed: AtomicBool,
 }
@@ -72,7 +72,7 @@ impl Hub {
             hls: HlsStore::new(WeakHub(weak.clone()), options.hls.clone()),
             options,
             streams: DashMap::new(),
-            stats: Stats::default(),
+            stats: Arc::default(),
             closed: AtomicBool::new(false),
         });
         tokio::spawn(sweep(WeakHub(Arc::downgrade(&inner))));
@@ -175,12 +175,16 @@ impl Hub {
                 None
             }
             Entry::Vacant(entry) => {
-                let stream = Arc::new(Stream::new(entry.key().clone(), self.inner.options.clone()));
+                let stream = Arc::new(self.new_stream(entry.key().clone()));
                 let result = then(&stream);
                 entry.insert(stream.clone());
                 Some((stream, result))
             }
         }
+    }
+
+    fn new_stream(&self, key: StreamKey) -> Stream {
+        Stream::new(key, self.inner.options.clone(), self.inner.stats.clone())
     }
 
     /// Takes a stream out of the registry and closes it, if `condition` holds while nobody can join it.

@@ -5,6 +5,7 @@
 //! analysers a [`Reader`]. The hub knows no socket.
 
 mod cursor;
+mod egress;
 mod error;
 mod frame;
 pub mod hls;
@@ -24,6 +25,7 @@ mod sync;
 mod viewer;
 mod writer;
 
+pub use egress::{Batch, Format, Left, LeftReason, Seat, Sink};
 pub use error::{AttachError, PublishError};
 pub use frame::{Frame, MESSAGE_STREAM_ID, Role};
 pub use hub::Hub;

@@ -11,13 +11,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::egress::{Format, Lanes, Seat, Sink};
 use crate::frame::Frame;
 use crate::init::Init;
 use crate::key::StreamKey;
 use crate::options::{Flush, HubOptions};
 use crate::ring::{Ring, RingLimits};
-use crate::session::{EndReason, SessionInfo};
-use crate::stats::StreamStats;
+use crate::session::{EndReason, Protocol, SessionInfo};
+use crate::stats::{Stats, StreamStats};
+use crate::viewer::Sent;
 use crate::writer::{Arrival, Outcome, Writer};
 
 /// The CPU time that waking one viewer and writing to it costs, about: what [`Flush::Auto`] plans with.
@@ -95,10 +97,12 @@ pub struct Stream {
     pub(crate) waiters: AtomicUsize,
     pub(crate) omitted: Mutex<Vec<String>>,
     stats: StreamStats,
+    process_stats: Arc<Stats>,
+    lanes: Lanes,
 }
 
 impl Stream {
-    pub(crate) fn new(key: StreamKey, options: Arc<HubOptions>) -> Self {
+    pub(crate) fn new(key: StreamKey, options: Arc<HubOptions>, process_stats: Arc<Stats>) -> Self {
         let now = Instant::now();
         let writer = Writer::new(RingLimits {
             slots: options.ring_slots,
@@ -127,6 +131,8 @@ impl Stream {
             waiters: AtomicUsize::new(0),
             omitted: Mutex::new(Vec::new()),
             stats: StreamStats::default(),
+            process_stats,
+            lanes: Lanes::default(),
             options,
         };
         stream.plan_flush();
@@ -348,6 +354,23 @@ impl Stream {
                 }
             });
         }
+    }
+
+    /// Seats a viewer in one of the stream's lanes.
+    pub(crate) fn seat(
+        self: &Arc<Self>,
+        kind: (Format, bool),
+        sink: Arc<dyn Sink>,
+        next: u64,
+        sent: Sent,
+    ) -> Seat {
+        self.lanes.sit(self, kind, self.options.workers, sink, next, sent)
+    }
+
+    /// Counts bytes written to viewers.
+    pub(crate) fn count_sent(&self, protocol: Protocol, bytes: u64) {
+        self.stats.bytes_out[protocol.index()].add(bytes);
+        self.process_stats.bytes_out[protocol.index()].add(bytes);
     }
 
     /// Sets the flush interval for the viewers there are.

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cursor::{Cursor, CursorRead};
+use crate::egress::{Format, Left, Seat, Sink};
 use crate::frame::{Frame, Role};
 use crate::hub::Hub;
 use crate::init::Init;
@@ -24,8 +25,8 @@ pub struct Tracks {
 }
 
 /// The sequence numbers of the headers the player has.
-#[derive(Debug, Default)]
-struct Sent {
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Sent {
     metadata: Option<u64>,
     video: Option<u64>,
     audio: Option<u64>,
@@ -33,7 +34,7 @@ struct Sent {
 
 impl Sent {
     /// Whether the player needs this frame; remembers that it gets it.
-    fn take(&mut self, frame: &Frame) -> bool {
+    pub(crate) fn take(&mut self, frame: &Frame) -> bool {
         let last = match (frame.role(), frame.kind()) {
             (Role::Metadata, _) => &mut self.metadata,
             (Role::Header, spillway_flv::tag::TagType::Video) => &mut self.video,
@@ -45,6 +46,13 @@ impl Sent {
             *last = Some(frame.seq());
         }
         news
+    }
+
+    /// Adds what someone else sent to the player.
+    pub(crate) fn merge(&mut self, other: &Sent) {
+        self.metadata = self.metadata.max(other.metadata);
+        self.video = self.video.max(other.video);
+        self.audio = self.audio.max(other.audio);
     }
 }
 
@@ -224,11 +232,32 @@ impl Viewer {
         }
     }
 
-    /// Counts bytes written to the player.
+    /// Takes a seat in a lane of the stream, which from now on writes to `sink` in this viewer's place; `None`
+    /// when the viewer is not up to date: its own task must bring it there first. Everything handed out by
+    /// [`Viewer::next`] must have been written.
+    pub fn sit(&mut self, format: Format, sink: &Arc<impl Sink + 'static>) -> Option<Seat> {
+        let cursor = self.cursor.filter(|cursor| cursor.next >= *self.wake.borrow())?;
+        self.cursor = None;
+        let sink = sink.clone();
+        Some(
+            self.stream
+                .seat((format, self.info.enhanced), sink, cursor.next, self.sent),
+        )
+    }
+
+    /// Leaves the seat; what [`Left`] says is half written must be finished before anything else.
+    pub fn stand(&mut self, seat: Seat) -> Left {
+        let left = seat.leave();
+        self.cursor = Some(Cursor { next: left.next });
+        self.sent.merge(&left.sent);
+        self.bytes += left.bytes;
+        left
+    }
+
+    /// Counts bytes that the viewer's own task wrote to the player.
     pub fn sent(&mut self, bytes: u64) {
         self.bytes += bytes;
-        self.stream.stats().bytes_out[self.info.protocol.index()].add(bytes);
-        self.hub.stats().bytes_out[self.info.protocol.index()].add(bytes);
+        self.stream.count_sent(self.info.protocol, bytes);
     }
 
     /// Ends the session with the reason that its log line and metric carry.

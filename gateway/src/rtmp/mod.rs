@@ -1,6 +1,6 @@
 //! RTMP: the listener and its sessions.
 
-mod batch;
+mod player;
 mod session;
 
 use std::panic::AssertUnwindSafe;

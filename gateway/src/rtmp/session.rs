@@ -11,7 +11,8 @@ use std::time::Duration;
 use bytes::Buf;
 use socket2::SockRef;
 use spillway_hub::{
-    AttachError, EndReason, Limit, Protocol, Publisher, SessionInfo, StreamKey, TagType, Viewer,
+    AttachError, Batch, EndReason, Format, Limit, Protocol, Publisher, SessionInfo, StreamKey, TagType,
+    Viewer,
 };
 use spillway_rtmp::command::status::code;
 use spillway_rtmp::name::StreamPath;
@@ -24,7 +25,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Rtmp;
-use super::batch::RtmpBatch;
+use super::player::{Player, PlayerWake, Wish};
 
 /// What is read from a socket at once. One buffer per runtime worker: a connection has none of its own.
 const READ_BYTES: usize = 128 << 10;
@@ -54,27 +55,9 @@ enum State {
         attaching: Attaching,
     },
     /// Playing.
-    Playing { viewer: Viewer, wants: Wants },
+    Playing(Player),
     /// The last words are on their way.
     Closing { until: Instant, told: bool },
-}
-
-/// What a player asked to get.
-#[derive(Debug, Clone, Copy)]
-struct Wants {
-    paused: bool,
-    audio: bool,
-    video: bool,
-}
-
-impl Wants {
-    fn frame(self, frame: &spillway_hub::Frame) -> bool {
-        match frame.kind() {
-            TagType::Audio => self.audio && !self.paused,
-            TagType::Video => self.video && !self.paused,
-            TagType::Script => !self.paused,
-        }
-    }
 }
 
 /// Why the connection's loop ends.
@@ -115,9 +98,9 @@ pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, 
     let mut connection = Connection {
         info: SessionInfo::new(Protocol::Rtmp, peer),
         session: ServerSession::new(options),
-        socket,
+        socket: Arc::new(socket),
         state: State::Starting,
-        batch: RtmpBatch::default(),
+        batch: Batch::new(Format::Rtmp),
         opened: now,
         last_progress: now,
         stalled: false,
@@ -129,11 +112,11 @@ pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, 
 
 struct Connection {
     rtmp: Arc<Rtmp>,
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     session: ServerSession,
     info: SessionInfo,
     state: State,
-    batch: RtmpBatch,
+    batch: Batch,
     opened: Instant,
     /// When the peer last took a byte, or had none to take.
     last_progress: Instant,
@@ -145,7 +128,7 @@ struct Connection {
 enum Wake {
     Readable,
     Writable,
-    Frames(Result<(), EndReason>),
+    Player(PlayerWake),
     Attached(Result<Viewer, AttachError>),
     Lost,
     Shutdown,
@@ -187,7 +170,7 @@ impl Connection {
     }
 
     fn has_stream(&self) -> bool {
-        matches!(self.state, State::Publishing { .. } | State::Playing { .. })
+        matches!(self.state, State::Publishing { .. } | State::Playing(_))
     }
 
     /// After the last words the peer is told that nothing follows; it has until the deadline to close, so
@@ -209,11 +192,7 @@ impl Connection {
                 self.stalled = false;
                 Ok(())
             }
-            Wake::Frames(Ok(())) => {
-                self.frames_ready();
-                Ok(())
-            }
-            Wake::Frames(Err(reason)) => self.end_play(reason),
+            Wake::Player(wake) => self.player_woke(wake),
             Wake::Attached(result) => self.attached(result),
             Wake::Lost => self.publisher_lost(),
             Wake::Shutdown => Err(Exit::Failed(
@@ -236,7 +215,7 @@ impl Connection {
                 Some(at) => *at + options.idle_timeout,
                 None => *since + options.first_media_timeout,
             },
-            State::Attaching { .. } | State::Playing { .. } => {
+            State::Attaching { .. } | State::Playing(_) => {
                 stall.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600))
             }
             State::Closing { until, .. } => *until,
@@ -270,7 +249,7 @@ impl Connection {
                 ))
             }
             State::Closing { .. } => Err(Exit::Done),
-            State::Attaching { .. } | State::Playing { .. } => Ok(()),
+            State::Attaching { .. } | State::Playing(_) => Ok(()),
         }
     }
 
@@ -318,14 +297,14 @@ impl Connection {
                 }
             }
             ServerEvent::PlayEnded => {
-                if let State::Playing { .. } | State::Attaching { .. } = self.state {
+                if let State::Playing(_) | State::Attaching { .. } = self.state {
                     self.change_state(State::Starting, EndReason::Client);
                     self.opened = Instant::now();
                 }
             }
-            ServerEvent::Paused(paused) => self.wish(|wants| wants.paused = paused),
-            ServerEvent::ReceiveAudio(audio) => self.wish(|wants| wants.audio = audio),
-            ServerEvent::ReceiveVideo(video) => self.wish(|wants| wants.video = video),
+            ServerEvent::Paused(paused) => self.wish(Wish::Paused(paused))?,
+            ServerEvent::ReceiveAudio(audio) => self.wish(Wish::Audio(audio))?,
+            ServerEvent::ReceiveVideo(video) => self.wish(Wish::Video(video))?,
         }
         Ok(())
     }
@@ -412,12 +391,7 @@ impl Connection {
                 if !self.session.accept_play(request)? {
                     return Ok(()); // withdrawn meanwhile
                 }
-                let wants = Wants {
-                    paused: false,
-                    audio: true,
-                    video: true,
-                };
-                self.change_state(State::Playing { viewer, wants }, EndReason::Client);
+                self.change_state(State::Playing(Player::new(viewer)), EndReason::Client);
                 Ok(())
             }
             Err(AttachError::NotFound) => {
@@ -479,28 +453,25 @@ impl Connection {
         Ok(())
     }
 
-    /// New frames are in the batch: what the player does not want is left out.
-    fn frames_ready(&mut self) {
-        let State::Playing { viewer: _, wants } = &self.state else {
-            return;
+    fn player_woke(&mut self, wake: PlayerWake) -> Result<(), Exit> {
+        let State::Playing(player) = &mut self.state else {
+            return Ok(());
         };
-        let wants = *wants;
-        self.batch.drop_unsent(|frame| !wants.frame(frame));
-        self.batch.begin(self.session.play_stream_id());
+        match wake {
+            PlayerWake::Frames => player.prepare(&mut self.batch, self.session.play_stream_id()),
+            PlayerWake::HandedBack => {
+                self.last_progress = Instant::now();
+                player.stand(&mut self.batch)?;
+            }
+            PlayerWake::Over(reason) => return self.end_play(reason),
+        }
+        Ok(())
     }
 
-    fn wish(&mut self, change: impl FnOnce(&mut Wants)) {
-        let State::Playing { viewer, wants } = &mut self.state else {
-            return;
-        };
-        let before = *wants;
-        change(wants);
-        let after = *wants;
-        self.batch.drop_unsent(|frame| !after.frame(frame));
-        let resumes = (before.paused && !after.paused) || (!before.video && after.video);
-        if resumes {
-            self.batch.drop_unsent(|_| true);
-            viewer.skip_ahead();
+    fn wish(&mut self, wish: Wish) -> Result<(), Exit> {
+        match &mut self.state {
+            State::Playing(player) => Ok(player.obey(wish, &mut self.batch)?),
+            _ => Ok(()),
         }
     }
 
@@ -528,22 +499,27 @@ impl Connection {
     fn change_state(&mut self, state: State, reason: EndReason) {
         match std::mem::replace(&mut self.state, state) {
             State::Publishing { publisher, .. } => publisher.end(reason),
-            State::Playing { viewer, .. } => {
-                self.batch.drop_unsent(|_| true);
-                viewer.end(reason);
-            }
+            State::Playing(player) => player.end(reason, &mut self.batch),
             State::Starting | State::Attaching { .. } | State::Closing { .. } => {}
         }
     }
 
     /// Writes until everything is out or the socket takes no more.
     fn write(&mut self) -> Result<(), Exit> {
+        if let State::Playing(player) = &mut self.state
+            && !self.session.output().is_empty()
+        {
+            player.stand(&mut self.batch)?;
+        }
         while !self.stalled {
             let control = !self.session.output().is_empty() && self.batch.at_message_start();
             let result = if control {
                 self.socket.try_write(self.session.output())
             } else if self.batch.is_done() {
                 self.last_progress = Instant::now();
+                if let State::Playing(player) = &mut self.state {
+                    player.sit(&self.batch, &self.socket, self.session.play_stream_id());
+                }
                 return Ok(());
             } else {
                 self.batch
@@ -554,8 +530,8 @@ impl Connection {
                     self.last_progress = Instant::now();
                     if control {
                         self.session.output().advance(count);
-                    } else if let State::Playing { viewer, .. } = &mut self.state {
-                        viewer.sent(count as u64);
+                    } else if let State::Playing(player) = &mut self.state {
+                        player.sent(count as u64);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.stalled = true,
@@ -594,23 +570,21 @@ impl Connection {
             State::Starting => "starting",
             State::Publishing { .. } => "publishing",
             State::Attaching { .. } => "waiting for the stream",
-            State::Playing { .. } => "playing",
+            State::Playing(_) => "playing",
             State::Closing { .. } => "closing",
         }
     }
 }
 
 /// What the state itself waits for.
-async fn next_of(state: &mut State, batch: &mut RtmpBatch, may_fill: bool) -> Wake {
+async fn next_of(state: &mut State, batch: &mut Batch, may_fill: bool) -> Wake {
     match state {
         State::Publishing { lost, .. } => {
             lost.cancelled().await;
             Wake::Lost
         }
         State::Attaching { attaching, .. } => Wake::Attached(attaching.await),
-        State::Playing { viewer, .. } if may_fill && batch.is_done() => {
-            Wake::Frames(viewer.next(batch.refill()).await)
-        }
+        State::Playing(player) => Wake::Player(player.next(batch, may_fill).await),
         _ => std::future::pending().await,
     }
 }

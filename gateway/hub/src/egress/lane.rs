@@ -1,0 +1,417 @@
+//! [`Lane`]: one task that writes each flush of a stream to many viewers.
+
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::format::Format;
+use crate::cursor::{Cursor, CursorRead};
+use crate::frame::{Frame, Role};
+use crate::stream::Stream;
+use crate::viewer::Sent;
+
+/// After so many writes a lane lets other tasks of its worker run: about half a millisecond.
+const WRITES_PER_TURN: usize = 32;
+
+/// Where a lane writes: a socket that is not waited for.
+pub trait Sink: Send + Sync + std::fmt::Debug {
+    /// One vectored write that never blocks.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is taken now; anything else when the connection has failed.
+    fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+}
+
+impl Sink for tokio::net::TcpStream {
+    fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        tokio::net::TcpStream::try_write_vectored(self, slices)
+    }
+}
+
+/// Why a seat was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftReason {
+    /// The viewer's own task asked.
+    Asked,
+    /// The socket did not take everything.
+    Slow,
+    /// The connection has failed.
+    Failed(io::ErrorKind),
+    /// The stream's phase changed, or the lane ended.
+    Closed,
+}
+
+/// Where a viewer goes on after it left its seat.
+#[derive(Debug)]
+pub struct Left {
+    /// Why.
+    pub reason: LeftReason,
+    /// A frame that is half written, and how many of its bytes are: the viewer's task must finish it first.
+    pub partial: Option<(Arc<Frame>, usize)>,
+    pub(crate) next: u64,
+    pub(crate) sent: Sent,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// `None` while seated.
+    left: Option<LeftReason>,
+    /// The next frame the viewer needs.
+    next: u64,
+    partial: Option<(Arc<Frame>, usize)>,
+    sent: Sent,
+}
+
+#[derive(Debug)]
+struct Chair {
+    sink: Arc<dyn Sink>,
+    place: Mutex<Place>,
+    handed_back: Notify,
+    bytes: AtomicU64,
+}
+
+impl Chair {
+    fn leave(&self, place: &mut Place, reason: LeftReason) {
+        place.left = Some(reason);
+        self.handed_back.notify_one();
+    }
+}
+
+/// A viewer's seat in a lane, held by the viewer's own task, which writes nothing while it sits.
+#[derive(Debug)]
+pub struct Seat(Arc<Chair>);
+
+impl Seat {
+    /// Waits until the lane hands the viewer back; [`Seat::leave`] then says where it goes on.
+    pub async fn handed_back(&self) {
+        loop {
+            let notified = self.0.handed_back.notified();
+            if self.0.place.lock().left.is_some() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Leaves the seat, if it was not left yet. Afterwards the viewer's task is the only writer.
+    pub(crate) fn leave(self) -> Left {
+        let mut place = self.0.place.lock();
+        let reason = *place.left.get_or_insert(LeftReason::Asked);
+        Left {
+            reason,
+            partial: place.partial.take(),
+            next: place.next,
+            sent: place.sent,
+            bytes: self.0.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Seat {
+    /// The lane drops a chair nobody sits on at its next flush.
+    fn drop(&mut self) {
+        self.0.place.lock().left.get_or_insert(LeftReason::Asked);
+    }
+}
+
+/// What lanes differ in: the bytes they write, and whether side information is among them.
+type Kind = (Format, bool);
+
+/// The lanes of one stream.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    lanes: Mutex<Vec<(Kind, Arc<Lane>)>>,
+}
+
+/// New seats of a lane, until its task takes them in.
+#[derive(Debug)]
+struct Lane {
+    joining: Mutex<Joining>,
+}
+
+#[derive(Debug, Default)]
+struct Joining {
+    chairs: Vec<Arc<Chair>>,
+    /// Seats taken in, by the lane's own count.
+    seated: usize,
+    closed: bool,
+}
+
+impl Lanes {
+    /// Seats a viewer that needs `next` and has `sent`: in the emptiest of at most `width` lanes.
+    pub(crate) fn sit(
+        &self,
+        stream: &Arc<Stream>,
+        kind: Kind,
+        width: usize,
+        sink: Arc<dyn Sink>,
+        next: u64,
+        sent: Sent,
+    ) -> Seat {
+        let place = Mutex::new(Place {
+            left: None,
+            next,
+            partial: None,
+            sent,
+        });
+        let chair = Arc::new(Chair {
+            sink,
+            place,
+            handed_back: Notify::new(),
+            bytes: AtomicU64::new(0),
+        });
+        let mut lanes = self.lanes.lock();
+        lanes.retain(|(_, lane)| !lane.joining.lock().closed);
+        let mine = || lanes.iter().filter(|(k, _)| *k == kind).map(|(_, lane)| lane);
+        let emptiest = mine().min_by_key(|lane| lane.joining.lock().count()).cloned();
+        let lane = match emptiest {
+            Some(lane) if mine().count() >= width.max(1) || lane.joining.lock().count() == 0 => lane,
+            _ => {
+                let lane = Arc::new(Lane {
+                    joining: Mutex::default(),
+                });
+                lanes.push((kind, lane.clone()));
+                tokio::spawn(run(lane.clone(), Arc::downgrade(stream), kind));
+                lane
+            }
+        };
+        let mut joining = lane.joining.lock();
+        if joining.closed {
+            chair.place.lock().left = Some(LeftReason::Closed);
+        } else {
+            joining.chairs.push(chair.clone());
+        }
+        Seat(chair)
+    }
+}
+
+impl Joining {
+    fn count(&self) -> usize {
+        self.chairs.len() + self.seated
+    }
+}
+
+/// Writes each flush to every seat, until the lane is empty or the stream changes phase.
+async fn run(lane: Arc<Lane>, stream: Weak<Stream>, kind: Kind) {
+    let Some(mut wake) = stream.upgrade().map(|stream| stream.subscribe()) else {
+        return;
+    };
+    let mut floor = Floor {
+        chairs: Vec::new(),
+        cursor: None,
+        sent: Sent::default(),
+        kind,
+    };
+    loop {
+        let flushed = *wake.borrow_and_update();
+        {
+            let Some(stream) = stream.upgrade() else { break };
+            if !floor.take_in(&lane, stream.phase().is_open()) {
+                break;
+            }
+            floor.serve(&stream, flushed).await;
+        }
+        if wake.changed().await.is_err() {
+            break;
+        }
+    }
+    let mut joining = lane.joining.lock();
+    joining.closed = true;
+    floor.chairs.append(&mut joining.chairs);
+    floor.hand_back_all();
+}
+
+/// The seats of a lane and how far they were served.
+struct Floor {
+    chairs: Vec<Arc<Chair>>,
+    cursor: Option<Cursor>,
+    sent: Sent,
+    kind: Kind,
+}
+
+impl Floor {
+    /// Seats those who came since; `false`, and the lane is closed, when there is nobody to serve.
+    fn take_in(&mut self, lane: &Lane, open: bool) -> bool {
+        let mut joining = lane.joining.lock();
+        self.chairs.append(&mut joining.chairs);
+        joining.seated = self.chairs.len();
+        joining.closed = !open || self.chairs.is_empty();
+        !joining.closed
+    }
+
+    /// Serves everything below `flushed`.
+    async fn serve(&mut self, stream: &Arc<Stream>, flushed: u64) {
+        let newest = self
+            .chairs
+            .iter()
+            .map(|chair| chair.place.lock().next)
+            .min()
+            .unwrap_or(flushed);
+        let mut cursor = self.cursor.unwrap_or(Cursor { next: newest });
+        let mut frames = Vec::new();
+        loop {
+            frames.clear();
+            let first = cursor.next;
+            match cursor.read(stream.ring(), flushed, &mut frames) {
+                CursorRead::Frames => self.deliver(stream, first, cursor.next, &frames).await,
+                CursorRead::Empty => break,
+                CursorRead::Overrun => {
+                    // The lane itself was too slow: each viewer's own policy says what it skips.
+                    self.hand_back_all();
+                    self.cursor = None;
+                    return;
+                }
+            }
+        }
+        self.cursor = Some(cursor);
+    }
+
+    /// Renders the frames once and writes them to every seat.
+    async fn deliver(&mut self, stream: &Arc<Stream>, first: u64, end: u64, frames: &[Arc<Frame>]) {
+        let (format, enhanced) = self.kind;
+        let wanted = |frame: &&Arc<Frame>| enhanced || frame.role() != Role::SideInfo;
+        let flush = Flush::render(format, frames.iter().filter(wanted));
+        for frame in frames {
+            self.sent.take(frame);
+        }
+        let mut total = 0;
+        let mut index = 0;
+        let mut writes = 0;
+        while let Some(chair) = self.chairs.get(index) {
+            match flush.write(chair, first, end, &self.sent) {
+                Written::All(bytes) => {
+                    total += bytes;
+                    index += 1;
+                }
+                Written::HandedBack(bytes) => {
+                    total += bytes;
+                    self.chairs.swap_remove(index);
+                }
+            }
+            writes += 1;
+            if writes % WRITES_PER_TURN == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        stream.count_sent(format.protocol(), total);
+    }
+
+    fn hand_back_all(&mut self) {
+        for chair in self.chairs.drain(..) {
+            let mut place = chair.place.lock();
+            if place.left.is_none() {
+                place.sent.merge(&self.sent);
+                chair.leave(&mut place, LeftReason::Closed);
+            }
+        }
+    }
+}
+
+/// Frames rendered for one kind of connection.
+struct Flush<'a> {
+    slices: Vec<IoSlice<'a>>,
+    frames: Vec<Rendered<'a>>,
+    bytes: usize,
+    /// Metadata or sequence headers are among the frames.
+    headers: bool,
+}
+
+/// One frame among the slices.
+struct Rendered<'a> {
+    frame: &'a Arc<Frame>,
+    first_slice: usize,
+    /// The bytes of the flush before it.
+    start: usize,
+}
+
+enum Written {
+    All(u64),
+    HandedBack(u64),
+}
+
+impl<'a> Flush<'a> {
+    fn render(format: Format, frames: impl Iterator<Item = &'a Arc<Frame>>) -> Self {
+        let mut flush = Self {
+            slices: Vec::new(),
+            frames: Vec::new(),
+            bytes: 0,
+            headers: false,
+        };
+        for frame in frames {
+            flush.headers |= matches!(frame.role(), Role::Header | Role::Metadata);
+            flush.frames.push(Rendered {
+                frame,
+                first_slice: flush.slices.len(),
+                start: flush.bytes,
+            });
+            format.pieces(frame, frame.chunk_head(), |piece| {
+                flush.bytes += piece.len();
+                flush.slices.push(IoSlice::new(piece));
+            });
+        }
+        flush
+    }
+
+    /// Writes what one seat needs of the frames `first..end`.
+    fn write(&self, chair: &Chair, first: u64, end: u64, sent: &Sent) -> Written {
+        let mut place = chair.place.lock();
+        if place.left.is_some() {
+            return Written::HandedBack(0);
+        }
+        if place.next < first {
+            chair.leave(&mut place, LeftReason::Slow);
+            return Written::HandedBack(0);
+        }
+        let from = self
+            .frames
+            .partition_point(|rendered| rendered.frame.seq() < place.next);
+        let (first_slice, start) = self
+            .frames
+            .get(from)
+            .map_or((self.slices.len(), self.bytes), |r| (r.first_slice, r.start));
+        let wanted = self.bytes - start;
+        let slices = self.slices.get(first_slice..).unwrap_or_default();
+        let result = if wanted == 0 {
+            Ok(0)
+        } else {
+            chair.sink.try_write_vectored(slices)
+        };
+        let (written, reason) = match result {
+            Ok(written) if written == wanted => {
+                place.next = place.next.max(end);
+                if self.headers {
+                    place.sent.merge(sent);
+                }
+                chair.bytes.fetch_add(written as u64, Ordering::Relaxed);
+                return Written::All(written as u64);
+            }
+            Ok(written) => (written, LeftReason::Slow),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => (0, LeftReason::Slow),
+            Err(error) => (0, LeftReason::Failed(error.kind())),
+        };
+        self.stop_at(&mut place, start + written);
+        place.sent.merge(sent);
+        chair.bytes.fetch_add(written as u64, Ordering::Relaxed);
+        chair.leave(&mut place, reason);
+        Written::HandedBack(written as u64)
+    }
+
+    /// Notes that a seat has had the flush up to this byte.
+    fn stop_at(&self, place: &mut Place, byte: usize) {
+        let reached = self.frames.partition_point(|rendered| rendered.start <= byte);
+        let Some(current) = reached.checked_sub(1).and_then(|index| self.frames.get(index)) else {
+            return;
+        };
+        let seq = current.frame.seq();
+        if byte > current.start {
+            place.partial = Some((current.frame.clone(), byte - current.start));
+            place.next = seq + 1;
+        } else {
+            place.next = place.next.max(seq);
+        }
+    }
+}
