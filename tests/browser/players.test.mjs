@@ -1,0 +1,99 @@
+// The gateway's own pages and plain pages of others play a live stream.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { look, openPage, playsOn, startBrowser, starts } from "./lib/browser.mjs";
+import { live, publish, startGateway, until } from "./lib/gateway.mjs";
+import { startSite } from "./lib/pages.mjs";
+
+const KEY = "live/page";
+const options = { timeout: 120_000 };
+
+test("the list names the stream and leads to a page that plays it", options, async (t) => {
+  const gateway = await startGateway(t);
+  const { browser } = await startBrowser(t);
+  const { page, complaints } = await openPage(browser, gateway.url());
+  await page.getByText("Nobody is streaming yet").waitFor({ timeout: 10_000 });
+  publish(t, gateway, KEY);
+  const link = page.getByRole("link", { name: KEY });
+  await link.waitFor({ timeout: 20_000 });
+  assert.match(await link.textContent(), /LIVE.*640×360/s);
+  await link.click();
+  await page.waitForURL(`**/${KEY}`);
+  await starts(page, 20_000);
+  await playsOn(page, 3, 20_000);
+  assert.deepEqual(complaints, []);
+});
+
+for (const via of ["hls", "flv", "ws", ""]) {
+  test(`the players' page plays by ${via || "what it likes best"}`, options, async (t) => {
+    const gateway = await startGateway(t);
+    publish(t, gateway, KEY);
+    await live(gateway, KEY);
+    const { browser } = await startBrowser(t);
+    const { page, complaints } = await openPage(browser, gateway.url(`${KEY}${via && `?via=${via}`}`));
+    await starts(page, 30_000);
+    const now = await playsOn(page, 5, 30_000);
+    assert.equal(now.state, "playing");
+    if (via) assert.equal(now.via, via);
+    assert.equal(now.error, null);
+    assert.deepEqual(complaints, []);
+  });
+}
+
+test("the players' page waits for the publisher and starts by itself", options, async (t) => {
+  const gateway = await startGateway(t);
+  const { browser } = await startBrowser(t);
+  const { page } = await openPage(browser, gateway.url(KEY));
+  await until("the page to say that it waits", 30_000, async () => (await look(page)).state === "waiting");
+  publish(t, gateway, KEY);
+  await starts(page, 30_000);
+  await playsOn(page, 3, 20_000);
+});
+
+for (const version of ["1.7", "1.6"]) {
+  test(`hls.js ${version} plays on a page of another origin`, options, async (t) => {
+    const gateway = await startGateway(t);
+    const site = await startSite(t);
+    publish(t, gateway, KEY);
+    await live(gateway, KEY);
+    const { browser } = await startBrowser(t);
+    const src = gateway.url(`${KEY}/index.m3u8`);
+    const { page, complaints, answers } = await openPage(browser, site("hls.html", { version, src }));
+    await starts(page, 30_000);
+    const now = await playsOn(page, 8, 30_000);
+    assert.deepEqual(now.fatal, []);
+    assert.deepEqual(now.events, [], "hls.js reported errors");
+    assert.deepEqual(complaints, []);
+    assert.deepEqual(answers.filter(({ status }) => status >= 400), []);
+  });
+}
+
+for (const scheme of ["http", "ws"]) {
+  test(`mpegts.js plays by ${scheme} on a page of another origin`, options, async (t) => {
+    const gateway = await startGateway(t);
+    const site = await startSite(t);
+    publish(t, gateway, KEY);
+    await live(gateway, KEY);
+    const { browser } = await startBrowser(t);
+    const src = `${scheme}://${gateway.http}/${KEY}.flv`;
+    const { page, complaints } = await openPage(browser, site("mpegts.html", { src }));
+    await starts(page, 30_000);
+    const now = await playsOn(page, 5, 30_000);
+    assert.deepEqual(now.fatal, []);
+    assert.deepEqual(complaints, []);
+  });
+}
+
+test("Chromium's own HLS plays", options, async (t) => {
+  const gateway = await startGateway(t);
+  const site = await startSite(t);
+  publish(t, gateway, KEY);
+  await live(gateway, KEY);
+  const { browser } = await startBrowser(t);
+  const { page } = await openPage(browser, site("native.html", { src: gateway.url(`${KEY}/index.m3u8`) }));
+  await starts(page, 30_000);
+  const now = await playsOn(page, 5, 30_000);
+  assert.equal(now.error, null);
+});
