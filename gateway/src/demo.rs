@@ -79,10 +79,11 @@ fn read_clip() -> Vec<ClipTag> {
     tags
 }
 
-/// The media time of one round of the clip: its last timestamp and one more frame.
+/// The media time of one round of the clip: to the end of its last video frame.
 fn round_ms(clip: &[ClipTag]) -> u32 {
     const FRAME_MS: u32 = 40;
-    clip.iter().map(|tag| tag.timestamp_ms).max().unwrap_or(0) + FRAME_MS
+    let video = clip.iter().filter(|tag| tag.kind == MediaKind::Video);
+    video.map(|tag| tag.timestamp_ms).max().unwrap_or(0) + FRAME_MS
 }
 
 async fn publish(server: SocketAddr, clip: &[ClipTag]) -> Result<(), DemoError> {

@@ -206,7 +206,9 @@ impl Connection {
     /// When something is overdue if nothing happens before.
     fn deadline(&self) -> Instant {
         let options = &self.rtmp.options;
-        let stall = self.stalled.then(|| self.last_progress + options.stall_timeout);
+        // A publisher that reads nothing may go on sending: what we say to it is bounded by the session.
+        let waits = self.stalled && !matches!(self.state, State::Publishing { .. });
+        let stall = waits.then(|| self.last_progress + options.stall_timeout);
         let own = match &self.state {
             State::Starting => self.opened + options.handshake_timeout,
             State::Publishing {
@@ -227,7 +229,8 @@ impl Connection {
         if Instant::now() < self.deadline() {
             return Ok(());
         }
-        if self.stalled && !matches!(self.state, State::Closing { .. }) {
+        let stalls = !matches!(self.state, State::Closing { .. } | State::Publishing { .. });
+        if self.stalled && stalls {
             let text = "the peer took no byte for play.stall_timeout";
             return Err(Exit::Failed(EndReason::Stalled, text.into()));
         }
