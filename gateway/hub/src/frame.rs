@@ -81,7 +81,12 @@ impl NewFrame {
 
     /// Frames the message: writes the tag's head and tail in place and renders the chunk and WebSocket heads.
     pub(crate) fn finish(self, seq: u64) -> Frame {
-        let timestamp_ms = wire_timestamp(self.dts_ms);
+        // libavformat takes metadata at another time than 0 for a subtitle track.
+        let timestamp_ms = if self.role == Role::Metadata {
+            0
+        } else {
+            wire_timestamp(self.dts_ms)
+        };
         let tag = spillway_flv::tag::finish(self.buf, self.kind, timestamp_ms);
         let chunk_stream = match self.kind {
             TagType::Audio => AUDIO_CHUNK_STREAM,
