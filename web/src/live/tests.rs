@@ -175,6 +175,40 @@ async fn cors_is_on_every_answer() {
 }
 
 #[tokio::test]
+async fn hls_is_served_from_the_first_request_on() {
+    let hub = hub();
+    let mut source = Source::start(&hub, "live/cam");
+    let feed = tokio::spawn(async move {
+        for _ in 0..6 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            source.gop(50);
+        }
+        source
+    });
+    let master = text(get(&hub, "/live/cam/index.m3u8").await).await;
+    assert!(
+        master.contains("avc1.42C00A") && master.ends_with("\nmedia.m3u8\n"),
+        "{master}"
+    );
+    let outer = text(get(&hub, "/live/cam.m3u8").await).await;
+    assert!(outer.ends_with("\ncam/media.m3u8\n"), "{outer}");
+    let media = text(get(&hub, "/live/cam/media.m3u8").await).await;
+    let file = media.lines().find(|line| !line.starts_with('#')).unwrap();
+    let segment = get(&hub, &format!("/live/cam/{file}")).await;
+    assert_eq!(segment.headers()["content-type"], "video/mp2t");
+    let length: usize = segment.headers()["content-length"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let bytes = segment.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!((bytes.len(), bytes.len() % 188, bytes[0]), (length, 0, 0x47));
+    assert_eq!(hub.stats().bytes_out[Protocol::Hls.index()].get(), length as u64);
+    assert_eq!(get(&hub, "/live/cam/old-1.ts").await.status(), 404);
+    drop(feed.await);
+}
+
+#[tokio::test]
 async fn a_preflight_allows_what_players_send() {
     let request = Request::options("/live/cam/1.ts").header("access-control-request-private-network", "true");
     let response = ask(&hub(), request.body(Body::empty()).unwrap()).await;
