@@ -60,6 +60,13 @@ pub(super) struct Entry {
     ended_at: Mutex<Option<Instant>>,
 }
 
+/// The discontinuity sequence that goes with a media sequence made of Unix seconds: minutes since 2026. It
+/// rises by time as that does, and it is small: hls.js 1.7 loops for ever over a number of ten digits.
+fn first_discontinuity(first_number: u64) -> u64 {
+    const SECONDS_TO_2026: u64 = 1_767_225_600;
+    first_number.saturating_sub(SECONDS_TO_2026) / 60
+}
+
 impl Entry {
     /// A place whose sequence numbers start at `first_number`.
     pub(super) fn new(key: StreamKey, prefix: String, first_number: u64, options: &HlsOptions) -> Self {
@@ -75,7 +82,7 @@ impl Entry {
             retained: options.window,
             max_bytes,
             first_msn: first_number,
-            first_dsn: first_number,
+            first_dsn: first_discontinuity(first_number),
             name_prefix: prefix.clone(),
             target_ms,
         });
