@@ -39,8 +39,10 @@ pub(super) async fn run(
     output: Box<Output>,
     options: HlsOptions,
 ) {
-    let history_ms = i64::try_from(options.window).unwrap_or(i64::MAX);
-    let history_ms = history_ms.saturating_mul(i64::from(millis(options.segment_duration)));
+    // As far back as the window reaches; segments are no shorter than the GOPs they are made of.
+    let segment_ms = u64::from(millis(options.segment_duration)).max(stream.gop_ms());
+    let history_ms = segment_ms.saturating_mul(options.window as u64);
+    let history_ms = i64::try_from(history_ms).unwrap_or(i64::MAX);
     let mut reader = Reader::new(stream.clone(), history_ms);
     let mut task = Task::new(entry, stream, output);
     let mut batch = Vec::new();
