@@ -305,6 +305,12 @@ async fn an_ended_stream_says_so_for_a_while_and_is_then_forgotten() {
     assert!(hub.hls().segment(&key(), &ended.entries[0].uri).is_none());
     assert_eq!(hub.hls().bytes(), 0);
     assert_eq!(hub.hls().media(&key()).await.unwrap_err(), HlsError::NotFound);
+    // Forgotten, but its numbers are not used again.
+    let mut source = Source::start(&hub, 25);
+    source.run(seconds(5)).await;
+    let anew = media(&hub).await;
+    assert!(anew.media_sequence >= ended.media_sequence + ended.entries.len() as u64);
+    assert!(anew.discontinuity_sequence > ended.discontinuity_sequence);
 }
 
 #[tokio::test(start_paused = true)]

@@ -54,22 +54,46 @@ pub(super) struct Entry {
     pub(super) hurry: Notify,
     /// Bytes of the window and the open segment.
     pub(super) bytes: AtomicU64,
-    /// The media sequence number the next segment gets.
-    pub(super) next_msn: AtomicU64,
+    /// Numbers above all that playlists have shown.
+    next: Mutex<Numbers>,
     last_request: Mutex<Instant>,
     ended_at: Mutex<Option<Instant>>,
 }
 
-/// The discontinuity sequence that goes with a media sequence made of Unix seconds: minutes since 2026. It
-/// rises by time as that does, and it is small: hls.js 1.7 loops for ever over a number of ten digits.
-fn first_discontinuity(first_number: u64) -> u64 {
-    const SECONDS_TO_2026: u64 = 1_767_225_600;
-    first_number.saturating_sub(SECONDS_TO_2026) / 60
+/// The first numbers of a window, or numbers that are above all it has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Numbers {
+    /// The media sequence number.
+    pub(super) msn: u64,
+    /// The discontinuity sequence number.
+    pub(super) dsn: u64,
+}
+
+impl Numbers {
+    /// Numbers made of the wall clock, so that they rise over restarts of the process. Media sequence: Unix
+    /// seconds. Discontinuity sequence: minutes since 2026, which is small: hls.js 1.7 loops for ever over a
+    /// number of ten digits.
+    pub(super) fn at(unix_ms: u64) -> Self {
+        const SECONDS_TO_2026: u64 = 1_767_225_600;
+        let msn = unix_ms / 1000;
+        Self {
+            msn,
+            dsn: msn.saturating_sub(SECONDS_TO_2026) / 60,
+        }
+    }
+
+    /// The higher of each.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            msn: self.msn.max(other.msn),
+            dsn: self.dsn.max(other.dsn),
+        }
+    }
 }
 
 impl Entry {
-    /// A place whose sequence numbers start at `first_number`.
-    pub(super) fn new(key: StreamKey, prefix: String, first_number: u64, options: &HlsOptions) -> Self {
+    /// A place whose sequence numbers start at `first`.
+    pub(super) fn new(key: StreamKey, prefix: String, first: Numbers, options: &HlsOptions) -> Self {
         let target_ms = millis(options.segment_duration);
         let max_bytes = options.max_bytes as u64;
         let packager = Packager::new(PackagerOptions {
@@ -81,8 +105,8 @@ impl Entry {
             listed: options.window,
             retained: options.window,
             max_bytes,
-            first_msn: first_number,
-            first_dsn: first_discontinuity(first_number),
+            first_msn: first.msn,
+            first_dsn: first.dsn,
             name_prefix: prefix.clone(),
             target_ms,
         });
@@ -101,7 +125,7 @@ impl Entry {
             changed: watch::Sender::new(0),
             hurry: Notify::new(),
             bytes: AtomicU64::new(0),
-            next_msn: AtomicU64::new(first_number),
+            next: Mutex::new(first),
             last_request: Mutex::new(Instant::now()),
             ended_at: Mutex::new(None),
         }
@@ -150,7 +174,10 @@ impl Entry {
             output.window.bytes() + output.packager.open_bytes(),
             Ordering::Relaxed,
         );
-        self.next_msn.store(output.window.next_msn(), Ordering::Relaxed);
+        *self.next.lock() = Numbers {
+            msn: output.window.next_msn(),
+            dsn: output.window.next_dsn(),
+        };
         let Some(target_s) = output.window.target_duration_s(output.packager.predicted_ms()) else {
             return;
         };
@@ -180,6 +207,11 @@ impl Entry {
     /// The stream came back.
     pub(super) fn revive(&self) {
         *self.ended_at.lock() = None;
+    }
+
+    /// Numbers above all that playlists have shown.
+    pub(super) fn next_numbers(&self) -> Numbers {
+        *self.next.lock()
     }
 
     /// When the stream ended, if it did.

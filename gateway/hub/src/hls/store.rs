@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::entry::Entry;
+use super::entry::{Entry, Numbers};
 use super::task;
 use super::view::{PlaylistBody, SegmentBody, View};
 use crate::hub::{Hub, WeakHub};
@@ -51,7 +52,7 @@ pub struct HlsStore {
     process: String,
     entries_made: AtomicU64,
     /// Above every sequence number of entries that are gone.
-    floor: AtomicU64,
+    floor: Mutex<Numbers>,
     /// Is told of each publisher that comes.
     started: watch::Sender<u64>,
 }
@@ -66,7 +67,7 @@ impl HlsStore {
             entries: DashMap::new(),
             process: base36(unix_ms()),
             entries_made: AtomicU64::new(0),
-            floor: AtomicU64::new(0),
+            floor: Mutex::new(Numbers { msn: 0, dsn: 0 }),
             started: watch::Sender::new(0),
         }
     }
@@ -219,7 +220,7 @@ impl HlsStore {
     fn make_entry(&self, key: StreamKey) -> Entry {
         let number = self.entries_made.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("{}-{}-", self.process, base36(number));
-        let first = self.floor.load(Ordering::Relaxed).max(unix_ms() / 1000);
+        let first = Numbers::at(unix_ms()).max(*self.floor.lock());
         Entry::new(key, prefix, first, &self.options)
     }
 
@@ -239,8 +240,8 @@ impl HlsStore {
             .entries
             .remove_if(key, |_, entry| entry.is_resting() && entry.ended_at().is_some());
         if let Some((_, entry)) = &removed {
-            self.floor
-                .fetch_max(entry.next_msn.load(Ordering::Relaxed), Ordering::Relaxed);
+            let mut floor = self.floor.lock();
+            *floor = floor.max(entry.next_numbers());
         }
         removed.is_some()
     }
