@@ -1,0 +1,271 @@
+//! One run: server, publishers, players, window, report.
+
+use crate::clock::{MILLISECOND_NS, SECOND_NS, nanoseconds, now_ns, sleep};
+use crate::error::LoadError;
+use crate::host;
+use crate::meter::{Meter, Shared};
+use crate::options::Options;
+use crate::player::{Engine, Plan, Protocol};
+use crate::publisher::{PublisherMeter, Publishers};
+use crate::report::{PlayerReport, PublisherReport, Report, ServerReport, ServerSamples};
+use crate::server::{Sample, Server};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often waiting looks whether it is over.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Time for a server to come to rest before its memory is taken as the base.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Descriptors needed besides one for each connection.
+const SPARE_FILES: u64 = 64;
+
+type Players = JoinHandle<Result<BTreeMap<Protocol, Meter>, LoadError>>;
+
+/// Makes the run that `options` describe.
+///
+/// # Errors
+/// Whatever keeps the run from being made; what happens to single players is in the report.
+pub fn run(options: &Options) -> Result<Report, LoadError> {
+    let files = host::raise_open_files();
+    let needed = options.players() + u64::from(options.publishers) + SPARE_FILES;
+    if files < needed {
+        let advice = "split the run into processes with --publish-only and --play-only";
+        return Err(LoadError::Options(format!(
+            "{needed} open files needed, {files} allowed; {advice}"
+        )));
+    }
+    let server = start_server(options)?;
+    if let Some(cpu) = options.load_cpu {
+        host::pin_to(cpu)?;
+    }
+    let sample = || server.as_ref().map(|server| server.sample(options.server_cpu));
+    let shared = Arc::new(Shared::default());
+
+    let idle = sample();
+    let publishers = if options.play_only {
+        None
+    } else {
+        Some(start_publishers(options, &shared)?)
+    };
+    let published = settled(&sample);
+    let players = if options.publish_only {
+        Vec::new()
+    } else {
+        start_players(options, &shared)?
+    };
+    wait_for_players(options, &shared);
+    pause(options, &shared, "warm-up", options.warmup);
+
+    let start = sample();
+    let own_start = Sample::of_self();
+    let start_ns = now_ns();
+    shared.open_window(start_ns, start_ns + nanoseconds(options.duration));
+    pause(options, &shared, "measuring", options.duration);
+    let end = sample();
+    let own_end = Sample::of_self();
+    shared.stop();
+
+    let meters = join_players(players)?;
+    let published_meter = match publishers {
+        Some(thread) => joined(thread)?,
+        None => PublisherMeter::default(),
+    };
+    let samples = idle
+        .zip(published)
+        .zip(start)
+        .zip(end)
+        .map(|(((idle, published), start), end)| ServerSamples {
+            idle,
+            published,
+            start,
+            end,
+        });
+    let listening = server.as_ref().and_then(|server| server.listening_after_ms);
+    let own_share = (own_end.cpu_s() - own_start.cpu_s()) / ((own_end.at_ns - own_start.at_ns) as f64 / 1e9);
+    Ok(report(
+        options,
+        &shared,
+        meters,
+        published_meter,
+        samples,
+        listening,
+        own_share,
+    ))
+}
+
+fn start_server(options: &Options) -> Result<Option<Server>, LoadError> {
+    match (&options.server_cmd, options.server_pid) {
+        (Some(command), _) => {
+            let address = options.ready_target()?.address;
+            let server = Server::start(command, options.server_cpu, &options.server_log, address)?;
+            Ok(Some(server))
+        }
+        (None, Some(pid)) => Ok(Some(Server::running(pid))),
+        (None, None) => Ok(None),
+    }
+}
+
+fn settled(sample: &impl Fn() -> Option<Sample>) -> Option<Sample> {
+    sleep(SETTLE);
+    sample()
+}
+
+fn start_publishers(
+    options: &Options,
+    shared: &Arc<Shared>,
+) -> Result<JoinHandle<Result<PublisherMeter, LoadError>>, LoadError> {
+    let (targets, material) = (options.publish_targets()?, options.material()?);
+    let total = targets.len() as u64;
+    let thread_shared = Arc::clone(shared);
+    let thread = thread::Builder::new()
+        .name("publishers".to_owned())
+        .spawn(move || {
+            host::sharpen_timers();
+            Publishers::connect(&targets, material, thread_shared)?.run()
+        })
+        .map_err(LoadError::io("start a thread"))?;
+    let all =
+        || shared.publishing.load(Ordering::Relaxed) + shared.unpublished.load(Ordering::Relaxed) >= total;
+    wait(options.connect_limit, || all() || thread.is_finished());
+    Ok(thread)
+}
+
+fn start_players(options: &Options, shared: &Arc<Shared>) -> Result<Vec<Players>, LoadError> {
+    let mut threads = Vec::new();
+    let mut first_number = 0;
+    for number in 0..options.threads.max(1) {
+        let groups = options.groups(number)?;
+        let players: u64 = groups.iter().map(|group| group.players).sum();
+        let plan = Plan {
+            groups,
+            stagger_ns: nanoseconds(options.stagger) * options.threads.max(1),
+            hls_spread_ns: nanoseconds(options.hls_spread),
+            first_number,
+        };
+        first_number += players;
+        let shared = Arc::clone(shared);
+        let thread = thread::Builder::new()
+            .name(format!("players-{number}"))
+            .spawn(move || Engine::new(&plan, shared)?.run())
+            .map_err(LoadError::io("start a thread"))?;
+        threads.push(thread);
+    }
+    Ok(threads)
+}
+
+/// Waits until all players play or have failed.
+fn wait_for_players(options: &Options, shared: &Shared) {
+    if options.publish_only {
+        return;
+    }
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let mut said_ns = now_ns();
+    wait(options.connect_limit, || {
+        if now_ns() - said_ns >= SECOND_NS {
+            said_ns = now_ns();
+            progress(options, shared, "connecting");
+        }
+        count(&shared.playing) + count(&shared.lost) >= options.players()
+    });
+}
+
+fn wait(limit: Duration, mut done: impl FnMut() -> bool) {
+    let limit_ns = now_ns() + nanoseconds(limit);
+    while !done() && now_ns() < limit_ns {
+        sleep(PAUSE);
+    }
+}
+
+fn pause(options: &Options, shared: &Shared, what: &str, time: Duration) {
+    let end_ns = now_ns() + nanoseconds(time);
+    progress(options, shared, what);
+    while now_ns() + MILLISECOND_NS < end_ns {
+        crate::clock::sleep_until(end_ns.min(now_ns() + 5 * SECOND_NS));
+        progress(options, shared, what);
+    }
+}
+
+fn progress(options: &Options, shared: &Shared, what: &str) {
+    if options.quiet {
+        return;
+    }
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    eprintln!(
+        "{}: {what}: {} publishing, {} connections made, {} playing, {} lost",
+        options.label,
+        count(&shared.publishing),
+        count(&shared.connected),
+        count(&shared.playing),
+        count(&shared.lost),
+    );
+}
+
+fn join_players(threads: Vec<Players>) -> Result<BTreeMap<Protocol, Meter>, LoadError> {
+    let mut all: BTreeMap<Protocol, Meter> = BTreeMap::new();
+    for thread in threads {
+        for (protocol, meter) in joined(thread)? {
+            all.entry(protocol).or_default().add(&meter);
+        }
+    }
+    Ok(all)
+}
+
+fn joined<T>(thread: JoinHandle<Result<T, LoadError>>) -> Result<T, LoadError> {
+    thread.join().unwrap_or_else(|_| {
+        Err(LoadError::Options(
+            "a thread of this tool failed; see above".to_owned(),
+        ))
+    })
+}
+
+fn report(
+    options: &Options,
+    shared: &Shared,
+    meters: BTreeMap<Protocol, Meter>,
+    published: PublisherMeter,
+    samples: Option<ServerSamples>,
+    listening_after_ms: Option<f64>,
+    load_core_share: f64,
+) -> Report {
+    let window_s = options.duration.as_secs_f64();
+    let publishing = shared.publishing.load(Ordering::Relaxed);
+    let publisher_bytes = match options.play_only {
+        true => (f64::from(options.publishers) * options.bitrate as f64 / 8.0 * window_s) as u64,
+        false => published.bytes,
+    };
+    let expected = match (options.play_only, &options.file) {
+        (false, _) => Some(published.frames as f64 / f64::from(options.publishers.max(1))),
+        (true, None) => Some(options.shape().messages_per_second() * window_s),
+        (true, Some(_)) => None,
+    };
+    let player_bytes: u64 = meters.values().map(|meter| meter.bytes).sum();
+    let counts = (if options.play_only { 0 } else { publishing }, options.players());
+    let server = samples.map(|samples| {
+        ServerReport::new(
+            &samples,
+            player_bytes + publisher_bytes,
+            counts,
+            listening_after_ms,
+        )
+    });
+    let players = meters
+        .into_iter()
+        .map(|(protocol, meter)| {
+            (
+                protocol.label().to_owned(),
+                PlayerReport::new(protocol, meter, window_s, expected),
+            )
+        })
+        .collect();
+    Report {
+        label: options.label.clone(),
+        window_s,
+        publishers: PublisherReport::new(published, publishing),
+        players,
+        server,
+        load_core_share,
+    }
+}
