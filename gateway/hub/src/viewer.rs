@@ -233,10 +233,13 @@ impl Viewer {
     }
 
     /// Takes a seat in a lane of the stream, which from now on writes to `sink` in this viewer's place; `None`
-    /// when the viewer is not up to date: its own task must bring it there first. Everything handed out by
+    /// when the viewer is not up to date (its own task must bring it there first) or the stream is over. Everything handed out by
     /// [`Viewer::next`] must have been written.
     pub fn sit(&mut self, format: Format, sink: &Arc<impl Sink + 'static>) -> Option<Seat> {
-        let cursor = self.cursor.filter(|cursor| cursor.next >= *self.wake.borrow())?;
+        let flushed = *self.wake.borrow();
+        let cursor = self
+            .cursor
+            .filter(|cursor| cursor.next >= flushed && self.stream.phase().is_open())?;
         self.cursor = None;
         let sink = sink.clone();
         Some(

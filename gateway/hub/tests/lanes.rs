@@ -240,6 +240,10 @@ async fn seats_are_handed_back_when_the_stream_ends() {
         .await
         .unwrap();
     assert_eq!(driver.viewer.stand(seat).reason, LeftReason::Closed);
+    assert!(
+        driver.viewer.sit(driver.format, &driver.pipe).is_none(),
+        "there is nothing to sit for"
+    );
     assert_eq!(driver.viewer.poll(&mut Vec::new()), Err(EndReason::StreamEnded));
 }
 

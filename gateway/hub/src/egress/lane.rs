@@ -86,7 +86,8 @@ impl Chair {
 pub struct Seat(Arc<Chair>);
 
 impl Seat {
-    /// Waits until the lane hands the viewer back; [`Seat::leave`] then says where it goes on.
+    /// Waits until the lane hands the viewer back; [`Viewer::stand`](crate::Viewer::stand) then says where it
+    /// goes on.
     pub async fn handed_back(&self) {
         loop {
             let notified = self.0.handed_back.notified();
