@@ -47,6 +47,8 @@ pub struct Record {
     pub problems: Vec<String>,
     /// Each segment ever listed, with its bytes.
     pub segments: BTreeMap<u64, (Segment, Bytes)>,
+    /// The first playlist.
+    pub first: Option<MediaPlaylist>,
     /// The newest playlist.
     pub newest: Option<MediaPlaylist>,
     /// Longest time without a new segment while the stream was live.
@@ -261,6 +263,9 @@ async fn poll(http: SocketAddr, path: String, shared: Arc<Mutex<Record>>) {
                         .iter()
                         .filter(|segment| !record.segments.contains_key(&segment.sequence));
                     fresh.extend(listed.cloned());
+                    if record.first.is_none() {
+                        record.first = Some(now.clone());
+                    }
                     record.newest = Some(now);
                 }
             }
