@@ -11,8 +11,9 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use spillway_flv::tag;
-use spillway_hub::{EndReason, Frame, Hub, Protocol, StreamKey, Viewer};
+use spillway_hub::{EndReason, Format, Frame, Hub, Protocol, StreamKey, Viewer};
 
+use super::drive::Drive;
 use super::{connection_of, refusal, session, ws};
 use crate::http::answer;
 use crate::serve::Connection;
@@ -38,7 +39,7 @@ pub(super) async fn answer(hub: &Hub, key: StreamKey, request: Request) -> Respo
     } else {
         let connection = connection_of(&parts.extensions);
         match hub.attach(&key, session(Protocol::Flv, &connection)).await {
-            Ok(viewer) => Response::new(body(viewer, connection)),
+            Ok(viewer) => Response::new(body(viewer, connection, parts.version)),
             Err(error) => return refusal(error),
         }
     };
@@ -56,58 +57,98 @@ fn with_headers(mut response: Response, version: Version) -> Response {
     response
 }
 
-fn body(viewer: Viewer, connection: Connection) -> Body {
+fn body(viewer: Viewer, connection: Connection, version: Version) -> Body {
     let tracks = viewer.tracks();
     let header = Bytes::copy_from_slice(&tag::file_header(tracks.has_audio, tracks.has_video));
+    let player = match connection.transport() {
+        Some(transport) => {
+            let chunked = version >= Version::HTTP_11;
+            let format = if chunked { Format::FlvChunked } else { Format::Flv };
+            Player::Driven(Drive::new(
+                viewer,
+                transport.socket.clone(),
+                format,
+                transport.stall_timeout,
+            ))
+        }
+        None => Player::Polled {
+            viewer,
+            batch: Vec::new(),
+            next: 0,
+        },
+    };
     let feed = Feed {
-        viewer: Some(viewer),
+        player: Some(player),
         connection,
         header: Some(header),
-        batch: Vec::new(),
-        next: 0,
     };
     Body::from_stream(stream::unfold(feed, Feed::step))
 }
 
-/// A viewer as a stream of tags.
+/// How the tags get to the viewer.
+enum Player {
+    /// Past hyper, to the socket.
+    Driven(Drive),
+    /// Through hyper, where there is no socket at hand.
+    Polled {
+        viewer: Viewer,
+        batch: Vec<Arc<Frame>>,
+        next: usize,
+    },
+}
+
+/// A viewer as a stream: the FLV header, then the tags as far as they go through hyper.
 struct Feed {
-    viewer: Option<Viewer>,
+    player: Option<Player>,
     connection: Connection,
     header: Option<Bytes>,
-    batch: Vec<Arc<Frame>>,
-    next: usize,
 }
 
 impl Feed {
     async fn step(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
-        let bytes = match self.header.take() {
-            Some(header) => header,
-            None => self.tag().await?,
-        };
-        if let Some(viewer) = &mut self.viewer {
-            viewer.sent(bytes.len() as u64);
+        if let Some(header) = self.header.take() {
+            return Some((Ok(header), self));
         }
-        Some((Ok(bytes), self))
-    }
-
-    async fn tag(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(frame) = self.batch.get(self.next) {
-                self.next += 1;
-                return Some(frame.tag().clone());
+        let result = match self.player.as_mut()? {
+            Player::Driven(drive) => {
+                if let Some(transport) = self.connection.transport() {
+                    transport.flushed().await;
+                }
+                Err(drive.run().await)
             }
-            self.next = 0;
-            if let Err(reason) = self.viewer.as_mut()?.next(&mut self.batch).await {
+            Player::Polled { viewer, batch, next } => polled_tag(viewer, batch, next).await,
+        };
+        match result {
+            Ok(tag) => Some((Ok(tag), self)),
+            Err(reason) => {
                 self.end(reason);
-                return None;
+                None
             }
         }
     }
 
     fn end(&mut self, reason: EndReason) {
-        if let Some(viewer) = self.viewer.take() {
-            viewer.end(reason);
+        match self.player.take() {
+            Some(Player::Driven(drive)) => drive.end(reason),
+            Some(Player::Polled { viewer, .. }) => viewer.end(reason),
+            None => {}
         }
+    }
+}
+
+async fn polled_tag(
+    viewer: &mut Viewer,
+    batch: &mut Vec<Arc<Frame>>,
+    next: &mut usize,
+) -> Result<Bytes, EndReason> {
+    loop {
+        if let Some(frame) = batch.get(*next) {
+            *next += 1;
+            viewer.sent(frame.tag().len() as u64);
+            return Ok(frame.tag().clone());
+        }
+        *next = 0;
+        viewer.next(batch).await?;
     }
 }
 

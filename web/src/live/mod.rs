@@ -1,5 +1,6 @@
 //! The public listener: HTTP-FLV, WS-FLV, HLS and the players' page.
 
+mod drive;
 mod flv;
 mod hls;
 mod route;

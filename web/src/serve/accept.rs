@@ -22,8 +22,9 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 use tracing::{debug, warn};
 
-use super::connection::{Connection, Tasks};
+use super::connection::{Connection, Tasks, Transport};
 use super::options::ServeOptions;
+use super::socket::SharedSocket;
 use super::stall::StallGuard;
 
 /// The unsent bytes the kernel may hold for one connection: enough for a second of most streams, small enough
@@ -136,9 +137,16 @@ impl Server {
         if let Err(error) = configure(&stream) {
             debug!(%peer, %error, "socket options refused");
         }
-        let io = StallGuard::new(stream, self.options.stall_timeout);
+        let socket = Arc::new(stream);
+        let io = StallGuard::new(SharedSocket(Arc::clone(&socket)), self.options.stall_timeout);
+        let transport = Transport {
+            socket,
+            pending: io.pending_flag(),
+            stall_timeout: self.options.stall_timeout,
+        };
         let connection = Connection::new(
             peer,
+            Some(transport),
             io.stalled_flag(),
             self.tasks.clone(),
             Arc::clone(&self.options.counters),
@@ -150,7 +158,7 @@ impl Server {
             .spawn(async move { server.run(io, connection).await });
     }
 
-    async fn run(&self, io: StallGuard<TcpStream>, connection: Connection) {
+    async fn run(&self, io: StallGuard<SharedSocket>, connection: Connection) {
         let peer = connection.peer();
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let mut request: Request = request.map(Body::new);

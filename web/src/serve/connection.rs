@@ -4,8 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,9 +22,32 @@ use super::counters::ServeCounters;
 #[derive(Debug, Clone)]
 pub struct Connection(Arc<Inner>);
 
+/// The socket below hyper, for answers that are written past it.
+#[derive(Debug, Clone)]
+pub(crate) struct Transport {
+    pub(crate) socket: Arc<TcpStream>,
+    /// True while hyper waits to write.
+    pub(super) pending: Arc<AtomicBool>,
+    pub(crate) stall_timeout: Duration,
+}
+
+impl Transport {
+    /// Waits until hyper has written what it holds. It must be awaited in an answer's body: hyper flushes
+    /// whenever a body keeps it waiting.
+    pub(crate) async fn flushed(&self) {
+        loop {
+            tokio::task::yield_now().await;
+            if !self.pending.load(Ordering::Relaxed) || self.socket.writable().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     peer: SocketAddr,
+    transport: Option<Transport>,
     stalled: Arc<AtomicBool>,
     tasks: Tasks,
     counters: Arc<ServeCounters>,
@@ -48,6 +73,7 @@ impl Tasks {
 impl Connection {
     pub(super) fn new(
         peer: SocketAddr,
+        transport: Option<Transport>,
         stalled: Arc<AtomicBool>,
         tasks: Tasks,
         counters: Arc<ServeCounters>,
@@ -56,6 +82,7 @@ impl Connection {
         counters.opened();
         Self(Arc::new(Inner {
             peer,
+            transport,
             stalled,
             tasks,
             counters,
@@ -66,6 +93,11 @@ impl Connection {
     /// The peer's address; unspecified when the request did not come through [`serve`](crate::serve).
     pub fn peer(&self) -> SocketAddr {
         self.0.peer
+    }
+
+    /// The socket, when the request came through [`serve`](crate::serve).
+    pub(crate) fn transport(&self) -> Option<&Transport> {
+        self.0.transport.as_ref()
     }
 
     /// Whether the connection was failed because its peer took no byte for the stall time-out.
@@ -90,7 +122,7 @@ impl Connection {
 impl Default for Connection {
     fn default() -> Self {
         let peer = (Ipv4Addr::UNSPECIFIED, 0).into();
-        Self::new(peer, Arc::default(), Tasks::default(), Arc::default(), None)
+        Self::new(peer, None, Arc::default(), Tasks::default(), Arc::default(), None)
     }
 }
 

@@ -6,6 +6,7 @@ mod accept;
 mod connection;
 mod counters;
 mod options;
+mod socket;
 mod stall;
 
 pub use accept::serve;

@@ -23,6 +23,7 @@ pub struct StallGuard<T> {
     timer: Option<Pin<Box<Sleep>>>,
     armed: bool,
     stalled: Arc<AtomicBool>,
+    pending: Arc<AtomicBool>,
 }
 
 impl<T> StallGuard<T> {
@@ -34,6 +35,7 @@ impl<T> StallGuard<T> {
             timer: None,
             armed: false,
             stalled: Arc::default(),
+            pending: Arc::default(),
         }
     }
 
@@ -42,7 +44,13 @@ impl<T> StallGuard<T> {
         Arc::clone(&self.stalled)
     }
 
+    /// A flag that is true while a write waits for the layer below.
+    pub(crate) fn pending_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.pending)
+    }
+
     fn watch<R>(&mut self, cx: &mut Context<'_>, write: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        self.pending.store(write.is_pending(), Ordering::Relaxed);
         if write.is_ready() {
             self.armed = false;
             return write;

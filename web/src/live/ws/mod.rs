@@ -35,7 +35,10 @@ pub(super) fn start(hub: &Hub, key: StreamKey, mut parts: Parts) -> Response {
     let (hub, info) = (hub.clone(), super::session(Protocol::Ws, &connection));
     connection.clone().spawn(async move {
         match upgrade.await {
-            Ok(upgraded) => session::run(TokioIo::new(upgraded), hub, key, info).await,
+            Ok(upgraded) => {
+                let socket = connection.transport().map(|transport| transport.socket.clone());
+                session::run(TokioIo::new(upgraded), socket, hub, key, info).await;
+            }
             Err(error) => debug!(session = %info.id, %error, "upgrade failed"),
         }
         drop(connection);

@@ -32,6 +32,13 @@ impl Outbox {
         self.control.is_empty() && self.next >= self.batch.len()
     }
 
+    /// Goes on with a frame of which `written` bytes, head and tag, are out already. The outbox must be empty.
+    pub(super) fn resume(&mut self, frame: Arc<Frame>, written: usize) {
+        self.batch = vec![frame];
+        self.next = 0;
+        self.offset = written;
+    }
+
     /// Puts the FLV file header as a binary message.
     pub(super) fn flv_header(&mut self, header: &[u8]) {
         let (head, length) = ws::frame_head(header.len());

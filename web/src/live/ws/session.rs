@@ -3,12 +3,14 @@
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use spillway_flv::tag;
-use spillway_hub::{AttachError, EndReason, Hub, SessionInfo, StreamKey, Viewer};
+use spillway_hub::{AttachError, EndReason, Format, Hub, LeftReason, Seat, SessionInfo, StreamKey, Viewer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -66,6 +68,8 @@ impl From<io::Error> for Broken {
 
 struct Link<IO> {
     io: IO,
+    /// The socket below, for a lane to write to.
+    socket: Option<Arc<TcpStream>>,
     reader: Reader,
     buf: Box<[u8; READ_BYTES]>,
     filled: usize,
@@ -73,12 +77,18 @@ struct Link<IO> {
 }
 
 /// Runs the session: waits for the stream, sends it, says why it ends. Every end is logged by the viewer.
-pub(super) async fn run<IO>(io: IO, hub: Hub, key: StreamKey, info: SessionInfo)
-where
+pub(super) async fn run<IO>(
+    io: IO,
+    socket: Option<Arc<TcpStream>>,
+    hub: Hub,
+    key: StreamKey,
+    info: SessionInfo,
+) where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let mut link = Link {
         io,
+        socket,
         reader: Reader::default(),
         buf: Box::new([0; READ_BYTES]),
         filled: 0,
@@ -138,6 +148,16 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
     async fn play(&mut self, viewer: &mut Viewer, outbox: &mut Outbox) -> Played {
         loop {
             let turn = if outbox.is_empty() {
+                let seat = self
+                    .socket
+                    .as_ref()
+                    .and_then(|socket| viewer.sit(Format::Ws, socket));
+                if let Some(seat) = seat {
+                    match self.sit(viewer, seat, outbox).await {
+                        Ok(()) => continue,
+                        Err(broken) => return Played::Broken(broken),
+                    }
+                }
                 tokio::select! {
                     biased;
                     next = viewer.next(&mut outbox.batch) => match next {
@@ -159,6 +179,29 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
                 Err(broken) => return Played::Broken(broken),
             }
         }
+    }
+
+    /// Lets a lane write until it hands the player back or the player says something.
+    async fn sit(&mut self, viewer: &mut Viewer, seat: Seat, outbox: &mut Outbox) -> Result<(), Broken> {
+        let said = tokio::select! {
+            biased;
+            said = self.said() => Some(said),
+            () = seat.handed_back() => None,
+        };
+        let left = viewer.stand(seat);
+        if let Some((frame, written)) = left.partial {
+            outbox.resume(frame, written);
+        }
+        if let LeftReason::Failed(kind) = left.reason {
+            return Err(Broken::Io(kind.into()));
+        }
+        match said {
+            Some(Ok(Inbound::Ping(payload))) => outbox.pong(&payload),
+            Some(Ok(Inbound::Close(code))) => return Err(Broken::Closed(code)),
+            Some(Err(broken)) => return Err(broken),
+            None => {}
+        }
+        Ok(())
     }
 
     /// Answers pings until the connection is of no more use.
