@@ -39,7 +39,7 @@ pub(super) enum Wish {
 }
 
 /// What woke a player.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum PlayerWake {
     /// The batch holds new frames.
     Frames,

@@ -58,6 +58,8 @@ pub struct Left {
 
 #[derive(Debug)]
 struct Place {
+    /// `None` once left: a chair nobody sits on holds no socket open.
+    sink: Option<Arc<dyn Sink>>,
     /// `None` while seated.
     left: Option<LeftReason>,
     /// The next frame the viewer needs.
@@ -68,15 +70,22 @@ struct Place {
 
 #[derive(Debug)]
 struct Chair {
-    sink: Arc<dyn Sink>,
     place: Mutex<Place>,
     handed_back: Notify,
     bytes: AtomicU64,
 }
 
+impl Place {
+    /// Notes why the seat is left, unless that is known already.
+    fn leave(&mut self, reason: LeftReason) -> LeftReason {
+        self.sink = None;
+        *self.left.get_or_insert(reason)
+    }
+}
+
 impl Chair {
     fn leave(&self, place: &mut Place, reason: LeftReason) {
-        place.left = Some(reason);
+        place.leave(reason);
         self.handed_back.notify_one();
     }
 }
@@ -101,7 +110,7 @@ impl Seat {
     /// Leaves the seat, if it was not left yet. Afterwards the viewer's task is the only writer.
     pub(crate) fn leave(self) -> Left {
         let mut place = self.0.place.lock();
-        let reason = *place.left.get_or_insert(LeftReason::Asked);
+        let reason = place.leave(LeftReason::Asked);
         Left {
             reason,
             partial: place.partial.take(),
@@ -115,7 +124,7 @@ impl Seat {
 impl Drop for Seat {
     /// The lane drops a chair nobody sits on at its next flush.
     fn drop(&mut self) {
-        self.0.place.lock().left.get_or_insert(LeftReason::Asked);
+        self.0.place.lock().leave(LeftReason::Asked);
     }
 }
 
@@ -153,15 +162,15 @@ impl Lanes {
         next: u64,
         sent: Sent,
     ) -> Seat {
-        let place = Mutex::new(Place {
+        let place = Place {
+            sink: Some(sink),
             left: None,
             next,
             partial: None,
             sent,
-        });
+        };
         let chair = Arc::new(Chair {
-            sink,
-            place,
+            place: Mutex::new(place),
             handed_back: Notify::new(),
             bytes: AtomicU64::new(0),
         });
@@ -182,7 +191,7 @@ impl Lanes {
         };
         let mut joining = lane.joining.lock();
         if joining.closed {
-            chair.place.lock().left = Some(LeftReason::Closed);
+            chair.place.lock().leave(LeftReason::Closed);
         } else {
             joining.chairs.push(chair.clone());
         }
@@ -376,10 +385,10 @@ impl<'a> Flush<'a> {
             .map_or((self.slices.len(), self.bytes), |r| (r.first_slice, r.start));
         let wanted = self.bytes - start;
         let slices = self.slices.get(first_slice..).unwrap_or_default();
-        let result = if wanted == 0 {
-            Ok(0)
-        } else {
-            chair.sink.try_write_vectored(slices)
+        let result = match &place.sink {
+            Some(_) if wanted == 0 => Ok(0),
+            Some(sink) => sink.try_write_vectored(slices),
+            None => return Written::HandedBack(0),
         };
         let (written, reason) = match result {
             Ok(written) if written == wanted => {
