@@ -11,7 +11,7 @@ pub const MILLISECOND_NS: u64 = 1_000_000;
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic.into());
+    let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * SECOND_NS + now.tv_nsec.unsigned_abs()
 }
 

@@ -52,11 +52,6 @@ impl StreamShape {
         };
         self.frames_per_second as f64 + audio
     }
-
-    /// Bits of both tracks' messages per second, from the nominal rates.
-    pub fn nominal_bits_per_second(&self) -> u64 {
-        self.bits_per_second
-    }
 }
 
 /// Makes one stream's frames in the order of their times.
@@ -197,7 +192,7 @@ impl Generator {
                 delay_frames: reorder,
             };
         }
-        let first_of_group = (index - 1) % group == 0;
+        let first_of_group = (index - 1).is_multiple_of(group);
         let delay_frames = if first_of_group { group } else { 0 };
         Place {
             key: false,

@@ -19,4 +19,5 @@ pub mod run;
 pub mod scan;
 pub mod server;
 pub mod stamp;
+pub mod trace;
 pub mod url;

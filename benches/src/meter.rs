@@ -29,8 +29,8 @@ pub struct Shared {
     pub publishing: AtomicU64,
     /// Publishers that failed.
     pub unpublished: AtomicU64,
-    /// Media bytes received so far, for the progress line.
-    pub received_bytes: AtomicU64,
+    /// Frames received so far, in the window or not.
+    pub frames: AtomicU64,
 }
 
 impl Default for Shared {
@@ -44,7 +44,7 @@ impl Default for Shared {
             lost: AtomicU64::new(0),
             publishing: AtomicU64::new(0),
             unpublished: AtomicU64::new(0),
-            received_bytes: AtomicU64::new(0),
+            frames: AtomicU64::new(0),
         }
     }
 }
@@ -148,6 +148,8 @@ pub struct Meter {
     pub silent: u64,
     /// Frames received in the window.
     pub frames: u64,
+    /// Frames received in the whole run.
+    pub frames_ever: u64,
     /// Bytes read from sockets in the window.
     pub bytes: u64,
     /// Reads from sockets in the window.
@@ -191,6 +193,7 @@ impl Meter {
             (&mut self.played, other.played),
             (&mut self.silent, other.silent),
             (&mut self.frames, other.frames),
+            (&mut self.frames_ever, other.frames_ever),
             (&mut self.bytes, other.bytes),
             (&mut self.reads, other.reads),
             (&mut self.gaps, other.gaps),
@@ -278,6 +281,7 @@ impl Watch {
         let meter = &mut *moment.meter;
         self.last_frame_ns = moment.now_ns;
         meter.plain += u64::from(matches!(finding, Finding::Plain { .. }));
+        meter.frames_ever += 1;
         meter.frames += u64::from(moment.in_window);
 
         let watch = match track {

@@ -121,6 +121,10 @@ pub struct Options {
     /// File for the started server's output.
     #[arg(long, value_name = "FILE", default_value = "/tmp/spillway-load-server.log")]
     pub server_log: PathBuf,
+    /// After the window, count the server's system calls with strace for this time. It slows the
+    /// server down, and says nothing else.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub trace: Option<Duration>,
     /// Core for the started server; also the core whose load is reported.
     #[arg(long, value_name = "CORE")]
     pub server_cpu: Option<usize>,
@@ -222,7 +226,10 @@ impl Options {
 }
 
 /// Reads `2s`, `300ms`, `50us` or `1m`.
-fn duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// A sentence saying what is missing.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: u64 = number

@@ -161,6 +161,8 @@ pub struct ServerReport {
     pub throttled_s: Option<f64>,
     /// From exec to listening, in milliseconds.
     pub listening_after_ms: Option<f64>,
+    /// System calls for each delivered frame, by name, if they were counted.
+    pub calls: Option<BTreeMap<String, f64>>,
 }
 
 /// The server's counters at the turning points of a run.
@@ -298,6 +300,7 @@ impl ServerReport {
             throttled_periods: throttling.map(|(from, to)| to.periods.saturating_sub(from.periods)),
             throttled_s: throttling.map(|(from, to)| to.seconds - from.seconds),
             listening_after_ms,
+            calls: None,
         }
     }
 }
@@ -446,6 +449,16 @@ impl Display for ServerReport {
         }
         if let Some(after) = self.listening_after_ms {
             write!(f, ", listening after {after:.1} ms")?;
+        }
+        writeln!(f)?;
+        let Some(calls) = &self.calls else { return Ok(()) };
+        write!(
+            f,
+            "  {:.4} system calls per delivered frame:",
+            calls.values().sum::<f64>()
+        )?;
+        for (name, count) in calls.iter().filter(|(_, count)| **count >= 0.0001) {
+            write!(f, " {name} {count:.4}")?;
         }
         writeln!(f)
     }

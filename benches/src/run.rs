@@ -9,6 +9,7 @@ use crate::player::{Engine, Plan, Protocol};
 use crate::publisher::{PublisherMeter, Publishers};
 use crate::report::{PlayerReport, PublisherReport, Report, ServerReport, ServerSamples};
 use crate::server::{Sample, Server};
+use crate::trace;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +67,7 @@ pub fn run(options: &Options) -> Result<Report, LoadError> {
     pause(options, &shared, "measuring", options.duration);
     let end = sample();
     let own_end = Sample::of_self();
+    let calls = count_calls(options, server.as_ref(), &shared)?;
     shared.stop();
 
     let meters = join_players(players)?;
@@ -85,7 +87,7 @@ pub fn run(options: &Options) -> Result<Report, LoadError> {
         });
     let listening = server.as_ref().and_then(|server| server.listening_after_ms);
     let own_share = (own_end.cpu_s() - own_start.cpu_s()) / ((own_end.at_ns - own_start.at_ns) as f64 / 1e9);
-    Ok(report(
+    let mut report = report(
         options,
         &shared,
         meters,
@@ -93,7 +95,27 @@ pub fn run(options: &Options) -> Result<Report, LoadError> {
         samples,
         listening,
         own_share,
-    ))
+    );
+    if let Some(server) = &mut report.server {
+        server.calls = calls;
+    }
+    Ok(report)
+}
+
+/// System calls for each delivered frame, by name.
+fn count_calls(
+    options: &Options,
+    server: Option<&Server>,
+    shared: &Shared,
+) -> Result<Option<BTreeMap<String, f64>>, LoadError> {
+    let (Some(time), Some(server)) = (options.trace, server) else {
+        return Ok(None);
+    };
+    let before = shared.frames.load(Ordering::Relaxed);
+    let calls = trace::system_calls(server.pid(), time)?;
+    let frames = shared.frames.load(Ordering::Relaxed) - before;
+    let each = |(name, count): (String, u64)| (name, count as f64 / frames.max(1) as f64);
+    Ok(Some(calls.into_iter().map(each).collect()))
 }
 
 fn start_server(options: &Options) -> Result<Option<Server>, LoadError> {

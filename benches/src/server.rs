@@ -91,6 +91,11 @@ impl Server {
         Ok(server)
     }
 
+    /// The server's first process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// What the kernel accounts to the server and its descendants now.
     pub fn sample(&self, cpu: Option<usize>) -> Sample {
         let mut sample = Sample {

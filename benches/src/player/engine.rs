@@ -136,6 +136,7 @@ impl Engine {
     pub fn run(mut self) -> Result<BTreeMap<Protocol, Meter>, LoadError> {
         let mut events = Vec::with_capacity(EVENTS);
         let mut buf = vec![0; READ_LEN];
+        let mut frames_told = 0;
         while !self.shared.stopped() {
             let now = now_ns();
             self.launch(now);
@@ -154,6 +155,11 @@ impl Engine {
             for event in &events {
                 self.ready(event.data.u64() as usize, &mut buf);
             }
+            let frames = self.meters.values().map(|meter| meter.frames_ever).sum();
+            self.shared
+                .frames
+                .fetch_add(frames - frames_told, Ordering::Relaxed);
+            frames_told = frames;
         }
         self.count_silent(now_ns());
         Ok(self.meters)

@@ -103,7 +103,7 @@ impl HlsPlayer {
             polled_ns: now_ns,
             target_ns: 2 * SECOND_NS,
             last_sequence: None,
-            checker: (number % CHECK_EVERY == 0).then(TsScan::default),
+            checker: number.is_multiple_of(CHECK_EVERY).then(TsScan::default),
         }
     }
 

@@ -27,7 +27,10 @@ impl Playlist {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let uris = lines.clone().filter(|line| !line.starts_with('#'));
         if text.contains("#EXT-X-STREAM-INF") {
-            return uris.last().map(|uri| Self::Multivariant(uri.to_owned()));
+            return uris
+                .clone()
+                .next_back()
+                .map(|uri| Self::Multivariant(uri.to_owned()));
         }
         let number = |tag| {
             lines

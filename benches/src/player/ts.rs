@@ -21,22 +21,12 @@ struct Unit {
 }
 
 /// Takes segments apart.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct TsScan {
     packet: Carry<PACKET_LEN>,
     units: Vec<Unit>,
     /// When the last frame seen was sent.
     pub(crate) newest_sent_ns: u64,
-}
-
-impl Default for TsScan {
-    fn default() -> Self {
-        Self {
-            packet: Carry::default(),
-            units: Vec::new(),
-            newest_sent_ns: 0,
-        }
-    }
 }
 
 impl TsScan {
