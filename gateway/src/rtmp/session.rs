@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Buf;
+use bytes::{Buf, BytesMut};
 use socket2::SockRef;
 use spillway_hub::{
     AttachError, Batch, EndReason, Format, Limit, Protocol, Publisher, SessionInfo, StreamKey, TagType,
@@ -532,7 +532,12 @@ impl Connection {
                 Ok(count) => {
                     self.last_progress = Instant::now();
                     if control {
-                        self.session.output().advance(count);
+                        let output = self.session.output();
+                        output.advance(count);
+                        if output.is_empty() {
+                            // Most connections have had their say: they keep no buffer for it.
+                            *output = BytesMut::new();
+                        }
                     } else if let State::Playing(player) = &mut self.state {
                         player.sent(count as u64);
                     }
