@@ -149,7 +149,7 @@ mod tests {
             sent_ns: 4,
             key: false,
         };
-        stamp.write(&mut body[track.stamp_at()..]);
+        stamp.write(body.get_mut(track.stamp_at()..).unwrap_or_default());
         body
     }
 
