@@ -41,6 +41,16 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Frame {
     pub(crate) seq: u64,
+    info: FrameInfo,
+    tag: Bytes,
+    chunk_head: ChunkHead,
+    ws_head: ([u8; 10], usize),
+    transfer_head: ([u8; 10], usize),
+}
+
+/// What the writer knows of a message.
+#[derive(Debug)]
+pub(crate) struct FrameInfo {
     pub(crate) epoch: u64,
     pub(crate) kind: TagType,
     pub(crate) role: Role,
@@ -49,45 +59,22 @@ pub struct Frame {
     pub(crate) cts_ms: i32,
     pub(crate) data_at: usize,
     pub(crate) arrived_unix_ms: u64,
-    pub(crate) tag: Bytes,
     pub(crate) config: Option<Arc<CodecConfig>>,
-    pub(crate) chunk_head: ChunkHead,
-    pub(crate) ws_head: ([u8; 10], usize),
-    pub(crate) transfer_head: ([u8; 10], usize),
     /// The headers that a decoder starting here needs: on join points only.
     pub(crate) init: Option<Arc<Init>>,
 }
 
-/// What the writer knows of a frame before it has its place in the ring.
-pub(crate) struct NewFrame {
-    pub(crate) epoch: u64,
-    pub(crate) kind: TagType,
-    pub(crate) role: Role,
-    pub(crate) key: bool,
-    pub(crate) dts_ms: i64,
-    pub(crate) cts_ms: i32,
-    pub(crate) data_at: usize,
-    pub(crate) arrived_unix_ms: u64,
-    pub(crate) config: Option<Arc<CodecConfig>>,
-    pub(crate) buf: Vec<u8>,
-    pub(crate) init: Option<Arc<Init>>,
-}
-
-impl NewFrame {
-    /// The bytes the finished frame will hold.
-    pub(crate) fn bytes(&self) -> usize {
-        self.buf.len() + TAIL_LEN
-    }
-
-    /// Frames the message: writes the tag's head and tail in place and renders the chunk and WebSocket heads.
-    pub(crate) fn finish(self, seq: u64) -> Frame {
+impl FrameInfo {
+    /// Frames the message in `buf` (room for the tag's head, then the body): writes the tag's head and tail in
+    /// place and renders the heads that other outputs put before it.
+    pub(crate) fn finish(self, seq: u64, buf: Vec<u8>) -> Frame {
         // libavformat takes metadata at another time than 0 for a subtitle track.
         let timestamp_ms = if self.role == Role::Metadata {
             0
         } else {
             wire_timestamp(self.dts_ms)
         };
-        let tag = spillway_flv::tag::finish(self.buf, self.kind, timestamp_ms);
+        let tag = spillway_flv::tag::finish(buf, self.kind, timestamp_ms);
         let chunk_stream = match self.kind {
             TagType::Audio => AUDIO_CHUNK_STREAM,
             TagType::Video => VIDEO_CHUNK_STREAM,
@@ -104,20 +91,11 @@ impl NewFrame {
         );
         Frame {
             seq,
-            epoch: self.epoch,
-            kind: self.kind,
-            role: self.role,
-            key: self.key,
-            dts_ms: self.dts_ms,
-            cts_ms: self.cts_ms,
-            data_at: self.data_at,
-            arrived_unix_ms: self.arrived_unix_ms,
-            config: self.config,
             ws_head: ws::frame_head(tag.len()),
             transfer_head: transfer_head(tag.len()),
             tag,
             chunk_head,
-            init: self.init,
+            info: self,
         }
     }
 }
@@ -135,37 +113,37 @@ impl Frame {
 
     /// Which publisher's presence the frame belongs to.
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.info.epoch
     }
 
     /// Audio, video or script.
     pub fn kind(&self) -> TagType {
-        self.kind
+        self.info.kind
     }
 
     /// What the frame is to the viewers.
     pub fn role(&self) -> Role {
-        self.role
+        self.info.role
     }
 
     /// Whether this is a coded video frame that decoding can start at.
     pub fn key(&self) -> bool {
-        self.key
+        self.info.key
     }
 
     /// The decode time on the stream's own timeline, in milliseconds: strictly rising per track.
     pub fn dts_ms(&self) -> i64 {
-        self.dts_ms
+        self.info.dts_ms
     }
 
     /// The composition time offset in milliseconds.
     pub fn cts_ms(&self) -> i32 {
-        self.cts_ms
+        self.info.cts_ms
     }
 
     /// The wall clock at the frame's arrival, in Unix milliseconds.
     pub fn arrived_unix_ms(&self) -> u64 {
-        self.arrived_unix_ms
+        self.info.arrived_unix_ms
     }
 
     /// The complete FLV tag: head, body and PreviousTagSize.
@@ -183,14 +161,14 @@ impl Frame {
     /// The codec's payload inside the body (access unit in AVCC form, raw audio frame), sharing the buffer.
     pub fn data(&self) -> Bytes {
         let end = self.tag.len().saturating_sub(TAIL_LEN);
-        let start = HEAD_LEN.saturating_add(self.data_at).min(end);
+        let start = HEAD_LEN.saturating_add(self.info.data_at).min(end);
         self.tag.slice(start..end)
     }
 
     /// The parameter sets of the frame's track as of this frame: on media and header frames. The same
     /// `Arc` stands on every frame until they change.
     pub fn config(&self) -> Option<&Arc<CodecConfig>> {
-        self.config.as_ref()
+        self.info.config.as_ref()
     }
 
     /// The RTMP chunk heads for [`MESSAGE_STREAM_ID`].
@@ -212,7 +190,7 @@ impl Frame {
 
     /// The headers that a decoder starting at this frame needs: set on join points.
     pub fn init(&self) -> Option<&Arc<Init>> {
-        self.init.as_ref()
+        self.info.init.as_ref()
     }
 }
 

@@ -8,7 +8,7 @@ use spillway_flv::audio::{AudioHeader, AudioPacket};
 use spillway_flv::metadata::Metadata;
 use spillway_flv::sample;
 use spillway_flv::script::ScriptData;
-use spillway_flv::tag::{HEAD_LEN, TagType};
+use spillway_flv::tag::{HEAD_LEN, TAIL_LEN, TagType};
 use spillway_flv::video::{VideoHeader, VideoPacket};
 use spillway_media::codec::{Codec, CodecConfig};
 use spillway_media::h264;
@@ -17,7 +17,7 @@ use spillway_media::time::Timeline;
 
 use tokio::time::Instant;
 
-use crate::frame::{Frame, NewFrame, Role};
+use crate::frame::{Frame, FrameInfo, Role};
 use crate::init::{Init, Track};
 use crate::repair;
 use crate::ring::{Meta, RingLimits, RingWriter};
@@ -229,7 +229,7 @@ impl Writer {
         if key && let Some(last) = self.last_key_ms.replace(dts_ms) {
             self.gop_ms = u64::try_from(dts_ms - last).unwrap_or(0);
         }
-        let frame = NewFrame {
+        let frame = FrameInfo {
             epoch: self.epoch,
             kind: TagType::Video,
             role: Role::Media,
@@ -240,9 +240,8 @@ impl Writer {
             arrived_unix_ms: now.unix_ms,
             config,
             init: key.then(|| self.init.clone()),
-            buf,
         };
-        self.store(frame);
+        self.store(frame, buf);
         if key { Outcome::Urgent } else { Outcome::Stored }
     }
 
@@ -315,7 +314,7 @@ impl Writer {
         self.saw(TrackKind::Audio, now);
         let dts_ms = self.map_time(TrackKind::Audio, timestamp_ms);
         let join = self.audio_joins(dts_ms);
-        let frame = NewFrame {
+        let frame = FrameInfo {
             epoch: self.epoch,
             kind: TagType::Audio,
             role: Role::Media,
@@ -326,9 +325,8 @@ impl Writer {
             arrived_unix_ms: now.unix_ms,
             config: self.init.audio.as_ref().map(|t| t.config.clone()),
             init: join.then(|| self.init.clone()),
-            buf,
         };
-        self.store(frame);
+        self.store(frame, buf);
         Outcome::Stored
     }
 
@@ -364,9 +362,9 @@ impl Writer {
             return Outcome::Ignored;
         }
         let config = Arc::new(config.unwrap_or(CodecConfig::Other(codec)));
-        let mut frame = self.at_now(kind, Role::Header, buf, now);
+        let mut frame = self.at_now(kind, Role::Header, now);
         frame.config = Some(config.clone());
-        let frame = self.store(frame);
+        let frame = self.store(frame, buf);
         self.set_track(
             track_kind,
             Some(Track {
@@ -379,8 +377,8 @@ impl Writer {
     }
 
     fn side_info(&mut self, kind: TagType, buf: Vec<u8>, now: Arrival) -> Outcome {
-        let frame = self.at_now(kind, Role::SideInfo, buf, now);
-        self.store(frame);
+        let frame = self.at_now(kind, Role::SideInfo, now);
+        self.store(frame, buf);
         Outcome::Stored
     }
 
@@ -403,13 +401,8 @@ impl Writer {
         if self.awaiting_key && !self.probe.decided {
             return Outcome::Ignored;
         }
-        let frame = self.at_now(
-            TagType::Script,
-            Role::Script,
-            with_head_room(&script_body(&script)),
-            now,
-        );
-        self.store(frame);
+        let frame = self.at_now(TagType::Script, Role::Script, now);
+        self.store(frame, with_head_room(&script_body(&script)));
         Outcome::Stored
     }
 
@@ -465,8 +458,8 @@ impl Writer {
         {
             return;
         }
-        let frame = self.at_now(TagType::Script, Role::Metadata, with_head_room(&body), now);
-        let frame = self.store(frame);
+        let frame = self.at_now(TagType::Script, Role::Metadata, now);
+        let frame = self.store(frame, with_head_room(&body));
         self.init = Arc::new(Init {
             metadata: Some(frame),
             ..(*self.init).clone()
@@ -483,8 +476,8 @@ impl Writer {
     }
 
     /// A frame that has no time of its own: it goes out at the newest time of the stream.
-    fn at_now(&self, kind: TagType, role: Role, buf: Vec<u8>, now: Arrival) -> NewFrame {
-        NewFrame {
+    fn at_now(&self, kind: TagType, role: Role, now: Arrival) -> FrameInfo {
+        FrameInfo {
             epoch: self.epoch,
             kind,
             role,
@@ -495,17 +488,16 @@ impl Writer {
             arrived_unix_ms: now.unix_ms,
             config: None,
             init: None,
-            buf,
         }
     }
 
-    fn store(&mut self, frame: NewFrame) -> Arc<Frame> {
+    fn store(&mut self, info: FrameInfo, buf: Vec<u8>) -> Arc<Frame> {
         let meta = Meta {
-            dts_ms: frame.dts_ms,
-            bytes: frame.bytes(),
-            join: frame.init.is_some(),
+            dts_ms: info.dts_ms,
+            bytes: buf.len() + TAIL_LEN,
+            join: info.init.is_some(),
         };
-        self.ring.push(meta, |seq| Arc::new(frame.finish(seq)))
+        self.ring.push(meta, |seq| Arc::new(info.finish(seq, buf)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! RTMP: the listener and its sessions.
 
+mod exit;
 mod player;
 mod session;
 

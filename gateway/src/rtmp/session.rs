@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,15 +16,16 @@ use spillway_hub::{
 };
 use spillway_rtmp::command::status::code;
 use spillway_rtmp::name::StreamPath;
+use spillway_rtmp::session::MediaKind;
 use spillway_rtmp::session::server::{
     PlayRefusal, PublishRefusal, RequestId, ServerEvent, ServerOptions, ServerSession,
 };
-use spillway_rtmp::session::{MediaKind, SessionError};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Rtmp;
+use super::exit::Exit;
 use super::player::{Player, PlayerWake, Wish};
 
 /// What is read from a socket at once. One buffer per runtime worker: a connection has none of its own.
@@ -58,33 +59,6 @@ enum State {
     Playing(Player),
     /// The last words are on their way.
     Closing { until: Instant, told: bool },
-}
-
-/// Why the connection's loop ends.
-enum Exit {
-    /// The peer closed.
-    Closed,
-    /// We are done with it.
-    Done,
-    Failed(EndReason, String),
-}
-
-impl From<SessionError> for Exit {
-    fn from(error: SessionError) -> Self {
-        Exit::Failed(EndReason::Protocol, error.to_string())
-    }
-}
-
-impl From<io::Error> for Exit {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => Exit::Closed,
-            ErrorKind::TimedOut => {
-                Exit::Failed(EndReason::Io, "the peer no longer answers (TCP time-out)".into())
-            }
-            _ => Exit::Failed(EndReason::Io, error.to_string()),
-        }
-    }
 }
 
 /// Serves one connection to its end.
