@@ -56,9 +56,17 @@ impl Shared {
         self.start_ns.store(start_ns, Ordering::Relaxed);
     }
 
+    /// The measured window; empty until it is open.
+    pub fn window(&self) -> Window {
+        Window {
+            start_ns: self.start_ns.load(Ordering::Relaxed),
+            end_ns: self.end_ns.load(Ordering::Relaxed),
+        }
+    }
+
     /// Whether `now_ns` lies in the measured window.
     pub fn in_window(&self, now_ns: u64) -> bool {
-        now_ns >= self.start_ns.load(Ordering::Relaxed) && now_ns < self.end_ns.load(Ordering::Relaxed)
+        self.window().contains(now_ns)
     }
 
     /// Tells all threads to end.
@@ -74,6 +82,22 @@ impl Shared {
     /// Adds one to `counter`.
     pub fn count(&self, counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The time in which is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Its first nanosecond.
+    pub start_ns: u64,
+    /// The first nanosecond behind it.
+    pub end_ns: u64,
+}
+
+impl Window {
+    /// Whether `at_ns` lies in it.
+    pub fn contains(&self, at_ns: u64) -> bool {
+        (self.start_ns..self.end_ns).contains(&at_ns)
     }
 }
 
@@ -148,6 +172,8 @@ pub struct Meter {
     pub silent: u64,
     /// Frames received in the window.
     pub frames: u64,
+    /// Frames sent in the window and received, then or later. Without stamps: received in the window.
+    pub delivered: u64,
     /// Frames received in the whole run.
     pub frames_ever: u64,
     /// Bytes read from sockets in the window.
@@ -193,6 +219,7 @@ impl Meter {
             (&mut self.played, other.played),
             (&mut self.silent, other.silent),
             (&mut self.frames, other.frames),
+            (&mut self.delivered, other.delivered),
             (&mut self.frames_ever, other.frames_ever),
             (&mut self.bytes, other.bytes),
             (&mut self.reads, other.reads),
@@ -224,10 +251,17 @@ impl Meter {
 pub struct Moment<'a> {
     /// When it was read.
     pub now_ns: u64,
-    /// Whether that lies in the measured window.
-    pub in_window: bool,
+    /// The measured window.
+    pub window: Window,
     /// Where to record.
     pub meter: &'a mut Meter,
+}
+
+impl Moment<'_> {
+    /// Whether it lies in the measured window.
+    pub fn in_window(&self) -> bool {
+        self.window.contains(self.now_ns)
+    }
 }
 
 /// One player's memory of what it received.
@@ -278,11 +312,14 @@ impl Watch {
             }
         };
         self.first(moment, key);
+        let in_window = moment.in_window();
+        let delivered = stamped.map_or(in_window, |stamp| moment.window.contains(stamp.sent_ns));
         let meter = &mut *moment.meter;
+        meter.delivered += u64::from(delivered);
         self.last_frame_ns = moment.now_ns;
         meter.plain += u64::from(matches!(finding, Finding::Plain { .. }));
         meter.frames_ever += 1;
-        meter.frames += u64::from(moment.in_window);
+        meter.frames += u64::from(in_window);
 
         let watch = match track {
             Track::Audio => &mut self.audio,
@@ -303,7 +340,7 @@ impl Watch {
             Some(stamp) => stamp.sent_ns > self.first_frame_ns,
             None => moment.now_ns > self.first_frame_ns,
         };
-        if !(moment.in_window && caught_up) {
+        if !(in_window && caught_up) {
             watch.arrival_ns = 0;
             return;
         }
@@ -366,6 +403,11 @@ mod tests {
     use super::*;
     use crate::stamp::{Stamp, Stamped};
 
+    const WINDOW: Window = Window {
+        start_ns: 0,
+        end_ns: u64::MAX,
+    };
+
     fn finding(sequence: u32, sent_ns: u64) -> Finding {
         let stamp = Stamp {
             stream: 0,
@@ -387,7 +429,7 @@ mod tests {
         for (sequence, timestamp_ms) in [(5, 100), (6, 140), (9, 260), (8, 220), (10, 300)] {
             let mut moment = Moment {
                 now_ns: 10,
-                in_window: true,
+                window: WINDOW,
                 meter: &mut meter,
             };
             watch.body(&mut moment, Track::Video, timestamp_ms, &finding(sequence, 2));
@@ -408,7 +450,7 @@ mod tests {
             let now_ns = now_ms * MILLISECOND_NS;
             let mut moment = Moment {
                 now_ns,
-                in_window: true,
+                window: WINDOW,
                 meter: &mut meter,
             };
             watch.body(

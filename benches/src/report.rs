@@ -79,7 +79,8 @@ pub struct PlayerReport {
     pub bytes: u64,
     /// Bytes received per second.
     pub bytes_per_s: f64,
-    /// Frames received against those published in the window times players.
+    /// Frames sent in the window that were received by a second after it, against those published
+    /// times players.
     pub delivered_share: Option<f64>,
     /// Bytes taken from the socket per read.
     pub bytes_per_read: f64,
@@ -220,7 +221,7 @@ impl PlayerReport {
             frames: meter.frames,
             bytes: meter.bytes,
             bytes_per_s: meter.bytes as f64 / window_s,
-            delivered_share: expected.map(|expected| meter.frames as f64 / expected.max(1.0)),
+            delivered_share: expected.map(|expected| meter.delivered as f64 / expected.max(1.0)),
             bytes_per_read: meter.bytes as f64 / meter.reads.max(1) as f64,
             delay_ms: Quantiles::of(&meter.delay),
             jitter_ms: steady(&meter.jitter),

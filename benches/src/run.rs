@@ -20,6 +20,8 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(10);
 /// Time for a server to come to rest before its memory is taken as the base.
 const SETTLE: Duration = Duration::from_millis(500);
+/// Time for frames sent in the window to arrive.
+const DRAIN: Duration = Duration::from_secs(1);
 /// Descriptors needed besides one for each connection.
 const SPARE_FILES: u64 = 64;
 
@@ -67,6 +69,7 @@ pub fn run(options: &Options) -> Result<Report, LoadError> {
     pause(options, &shared, "measuring", options.duration);
     let end = sample();
     let own_end = Sample::of_self();
+    sleep(DRAIN);
     let calls = count_calls(options, server.as_ref(), &shared)?;
     shared.stop();
 

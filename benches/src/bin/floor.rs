@@ -111,6 +111,8 @@ fn serve(options: &Options) -> Result<(), LoadError> {
             floor.frame()?;
             if merge_ns == 0 {
                 floor.flush();
+                // Under overload, too, connections are accepted between two frames.
+                break;
             }
         }
         if merge_ns > 0 && now_ns() >= flush_ns {

@@ -306,11 +306,11 @@ impl Engine {
         };
         self.out.clear();
         let was_playing = slot.player.watch.playing();
-        let in_window = self.shared.in_window(now_ns);
+        let window = self.shared.window();
         let meter = self.meters.entry(slot.protocol).or_default();
         let moment = Moment {
             now_ns,
-            in_window,
+            window,
             meter,
         };
         let mut turn = Turn {

@@ -199,9 +199,10 @@ impl HlsPlayer {
             Kind::Playlist => "playlist",
             Kind::Segment => "segment",
         };
+        let in_window = turn.moment.in_window();
         let meter = &mut *turn.moment.meter;
         *meter.statuses.entry((label, response.head.status)).or_default() += 1;
-        if turn.moment.in_window {
+        if in_window {
             let times = match job.kind {
                 Kind::Playlist => &mut meter.playlist,
                 Kind::Segment => &mut meter.segment,
@@ -240,7 +241,7 @@ impl HlsPlayer {
         }
         if let Some(checker) = &mut self.checker {
             checker.finish(&mut turn.moment, watch);
-            if turn.moment.in_window && checker.newest_sent_ns > 0 {
+            if turn.moment.in_window() && checker.newest_sent_ns > 0 {
                 let age_ns = turn.moment.now_ns.saturating_sub(checker.newest_sent_ns);
                 turn.moment.meter.edge_age.record_ns(age_ns);
             }
