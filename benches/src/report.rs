@@ -1,6 +1,7 @@
 //! Results: as a table for people, as JSON for programs.
 
 use crate::meter::{Meter, Times};
+use crate::options::Options;
 use crate::player::Protocol;
 use crate::publisher::PublisherMeter;
 use crate::server::Sample;
@@ -177,6 +178,17 @@ pub struct ServerSamples {
     pub start: Sample,
     /// At the end of the window.
     pub end: Sample,
+}
+
+impl Report {
+    /// Bytes in and out of the server in the window; in from the nominal rate if other processes published.
+    pub fn bytes(&self, options: &Options) -> u64 {
+        let published = match options.play_only {
+            true => (f64::from(options.publishers) * options.bitrate as f64 / 8.0 * self.window_s) as u64,
+            false => self.publishers.bytes,
+        };
+        published + self.players.values().map(|players| players.bytes).sum::<u64>()
+    }
 }
 
 impl Quantiles {
@@ -382,16 +394,21 @@ impl Display for PlayerReport {
         )?;
         writeln!(f, ", unstamped {unstamped}")?;
         losses(f, &self.losses)?;
-        let Some(hls) = &self.hls else { return Ok(()) };
-        line(f, "playlist", hls.playlist_ms.as_ref())?;
-        line(f, "segment", hls.segment_ms.as_ref())?;
-        line(f, "edge age", hls.edge_age_ms.as_ref())?;
+        self.hls.iter().try_for_each(|hls| write!(f, "{hls}"))
+    }
+}
+
+impl Display for HlsReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        line(f, "playlist", self.playlist_ms.as_ref())?;
+        line(f, "segment", self.segment_ms.as_ref())?;
+        line(f, "edge age", self.edge_age_ms.as_ref())?;
         write!(
             f,
             "  {} connections, {} listed but not served",
-            hls.connections, hls.listed_not_served
+            self.connections, self.listed_not_served
         )?;
-        for (status, count) in &hls.statuses {
+        for (status, count) in &self.statuses {
             write!(f, ", {status}: {count}")?;
         }
         writeln!(f)
@@ -452,6 +469,12 @@ impl Display for ServerReport {
             write!(f, ", listening after {after:.1} ms")?;
         }
         writeln!(f)?;
+        self.calls(f)
+    }
+}
+
+impl ServerReport {
+    fn calls(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Some(calls) = &self.calls else { return Ok(()) };
         write!(
             f,

@@ -32,14 +32,7 @@ type Players = JoinHandle<Result<BTreeMap<Protocol, Meter>, LoadError>>;
 /// # Errors
 /// Whatever keeps the run from being made; what happens to single players is in the report.
 pub fn run(options: &Options) -> Result<Report, LoadError> {
-    let files = host::raise_open_files();
-    let needed = options.players() + u64::from(options.publishers) + SPARE_FILES;
-    if files < needed {
-        let advice = "split the run into processes with --publish-only and --play-only";
-        return Err(LoadError::Options(format!(
-            "{needed} open files needed, {files} allowed; {advice}"
-        )));
-    }
+    check_open_files(options)?;
     let server = start_server(options)?;
     if let Some(cpu) = options.load_cpu {
         host::pin_to(cpu)?;
@@ -48,61 +41,63 @@ pub fn run(options: &Options) -> Result<Report, LoadError> {
     let shared = Arc::new(Shared::default());
 
     let idle = sample();
-    let publishers = if options.play_only {
-        None
-    } else {
-        Some(start_publishers(options, &shared)?)
+    let publishers = match options.play_only {
+        true => None,
+        false => Some(start_publishers(options, &shared)?),
     };
     let published = settled(&sample);
-    let players = if options.publish_only {
-        Vec::new()
-    } else {
-        start_players(options, &shared)?
+    let players = match options.publish_only {
+        true => Vec::new(),
+        false => start_players(options, &shared)?,
     };
     wait_for_players(options, &shared);
     pause(options, &shared, "warm-up", options.warmup);
 
-    let start = sample();
-    let own_start = Sample::of_self();
+    let (start, own_start) = (sample(), Sample::of_self());
     let start_ns = now_ns();
     shared.open_window(start_ns, start_ns + nanoseconds(options.duration));
     pause(options, &shared, "measuring", options.duration);
-    let end = sample();
-    let own_end = Sample::of_self();
+    let (end, own_end) = (sample(), Sample::of_self());
     sleep(DRAIN);
     let calls = count_calls(options, server.as_ref(), &shared)?;
     shared.stop();
 
     let meters = join_players(players)?;
-    let published_meter = match publishers {
-        Some(thread) => joined(thread)?,
-        None => PublisherMeter::default(),
-    };
-    let samples = idle
-        .zip(published)
-        .zip(start)
-        .zip(end)
-        .map(|(((idle, published), start), end)| ServerSamples {
+    let published_meter = publishers.map(joined).transpose()?.unwrap_or_default();
+    let mut report = report(options, &shared, meters, published_meter);
+    report.load_core_share = own_end.core_share_since(&own_start);
+    if let (Some(server), Some(idle), Some(published), Some(start), Some(end)) =
+        (&server, idle, published, start, end)
+    {
+        let samples = ServerSamples {
             idle,
             published,
             start,
             end,
-        });
-    let listening = server.as_ref().and_then(|server| server.listening_after_ms);
-    let own_share = (own_end.cpu_s() - own_start.cpu_s()) / ((own_end.at_ns - own_start.at_ns) as f64 / 1e9);
-    let mut report = report(
-        options,
-        &shared,
-        meters,
-        published_meter,
-        samples,
-        listening,
-        own_share,
-    );
-    if let Some(server) = &mut report.server {
-        server.calls = calls;
+        };
+        let publishing = if options.play_only {
+            0
+        } else {
+            report.publishers.publishing
+        };
+        let counts = (publishing, options.players());
+        let mut costs = ServerReport::new(&samples, report.bytes(options), counts, server.listening_after_ms);
+        costs.calls = calls;
+        report.server = Some(costs);
     }
     Ok(report)
+}
+
+fn check_open_files(options: &Options) -> Result<(), LoadError> {
+    let files = host::raise_open_files();
+    let needed = options.players() + u64::from(options.publishers) + SPARE_FILES;
+    if files < needed {
+        let advice = "split the run into processes with --publish-only and --play-only";
+        return Err(LoadError::Options(format!(
+            "{needed} open files needed, {files} allowed; {advice}"
+        )));
+    }
+    Ok(())
 }
 
 /// System calls for each delivered frame, by name.
@@ -246,51 +241,31 @@ fn joined<T>(thread: JoinHandle<Result<T, LoadError>>) -> Result<T, LoadError> {
     })
 }
 
+/// What publishers and players measured.
 fn report(
     options: &Options,
     shared: &Shared,
     meters: BTreeMap<Protocol, Meter>,
     published: PublisherMeter,
-    samples: Option<ServerSamples>,
-    listening_after_ms: Option<f64>,
-    load_core_share: f64,
 ) -> Report {
     let window_s = options.duration.as_secs_f64();
-    let publishing = shared.publishing.load(Ordering::Relaxed);
-    let publisher_bytes = match options.play_only {
-        true => (f64::from(options.publishers) * options.bitrate as f64 / 8.0 * window_s) as u64,
-        false => published.bytes,
-    };
     let expected = match (options.play_only, &options.file) {
         (false, _) => Some(published.frames as f64 / f64::from(options.publishers.max(1))),
         (true, None) => Some(options.shape().messages_per_second() * window_s),
         (true, Some(_)) => None,
     };
-    let player_bytes: u64 = meters.values().map(|meter| meter.bytes).sum();
-    let counts = (if options.play_only { 0 } else { publishing }, options.players());
-    let server = samples.map(|samples| {
-        ServerReport::new(
-            &samples,
-            player_bytes + publisher_bytes,
-            counts,
-            listening_after_ms,
+    let players = meters.into_iter().map(|(protocol, meter)| {
+        (
+            protocol.label().to_owned(),
+            PlayerReport::new(protocol, meter, window_s, expected),
         )
     });
-    let players = meters
-        .into_iter()
-        .map(|(protocol, meter)| {
-            (
-                protocol.label().to_owned(),
-                PlayerReport::new(protocol, meter, window_s, expected),
-            )
-        })
-        .collect();
     Report {
         label: options.label.clone(),
         window_s,
-        publishers: PublisherReport::new(published, publishing),
-        players,
-        server,
-        load_core_share,
+        players: players.collect(),
+        publishers: PublisherReport::new(published, shared.publishing.load(Ordering::Relaxed)),
+        server: None,
+        load_core_share: 0.0,
     }
 }

@@ -165,6 +165,12 @@ impl Sample {
         self.user_s + self.system_s
     }
 
+    /// CPU time since `earlier`, as a share of one core.
+    pub fn core_share_since(&self, earlier: &Self) -> f64 {
+        let elapsed_ns = self.at_ns.saturating_sub(earlier.at_ns).max(1);
+        (self.cpu_s() - earlier.cpu_s()) * SECOND_NS as f64 / elapsed_ns as f64
+    }
+
     fn add_process(&mut self, pid: u32) {
         let folder = format!("/proc/{pid}");
         let Ok(stat) = fs::read_to_string(format!("{folder}/stat")) else {

@@ -39,6 +39,9 @@ struct Options {
     /// One write per player in this time; 0ms: one for each frame.
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = duration)]
     merge: Duration,
+    /// TCP congestion control of the players' sockets; default: the system's.
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
     /// Bits per second, audio included.
     #[arg(long, value_name = "BITS", default_value_t = 237_000)]
     bitrate: u64,
@@ -82,7 +85,7 @@ fn main() -> ExitCode {
 fn serve(options: &Options) -> Result<(), LoadError> {
     host::raise_open_files();
     host::sharpen_timers();
-    let listener = listen(options.listen)?;
+    let listener = listen(options.listen, options.congestion.as_deref())?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(LoadError::errno("epoll"))?;
     let data = epoll::EventData::new_u64(0);
     epoll::add(&epoll, &listener, data, epoll::EventFlags::IN).map_err(LoadError::errno("epoll add"))?;
@@ -124,13 +127,19 @@ fn serve(options: &Options) -> Result<(), LoadError> {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener, LoadError> {
+fn listen(address: SocketAddr, congestion: Option<&str>) -> Result<TcpListener, LoadError> {
     let what = || format!("listen on {address}");
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).map_err(LoadError::io(what()))?;
     socket.set_reuse_address(true).map_err(LoadError::io(what()))?;
     socket.set_nonblocking(true).map_err(LoadError::io(what()))?;
     socket.bind(&address.into()).map_err(LoadError::io(what()))?;
+    if let Some(congestion) = congestion {
+        // Accepted sockets inherit it.
+        socket
+            .set_tcp_congestion(congestion.as_bytes())
+            .map_err(LoadError::io(format!("congestion control {congestion}")))?;
+    }
     socket.listen(BACKLOG).map_err(LoadError::io(what()))?;
     Ok(socket.into())
 }

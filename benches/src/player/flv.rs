@@ -3,7 +3,7 @@
 use super::carry::{Carry, take};
 use crate::error::LoadError;
 use crate::meter::{Moment, Watch};
-use crate::scan::{BodyScan, Track};
+use crate::scan::{BodyScan, Finding, Track};
 use spillway_flv::tag::{FILE_HEADER_LEN, HEAD_LEN, TAIL_LEN};
 
 #[derive(Debug, Clone, Copy)]
@@ -83,19 +83,10 @@ impl FlvScan {
                             begun: true,
                         },
                     };
-                    let Some(track) = track else { continue };
-                    let finding = match (begun, missing) {
-                        (false, 0) => BodyScan::whole(track, piece),
-                        (_, 0) => {
-                            self.scan.feed(track, piece);
-                            self.scan.finish(track)
-                        }
-                        _ => {
-                            self.scan.feed(track, piece);
-                            continue;
-                        }
-                    };
-                    watch.body(moment, track, timestamp_ms, &finding);
+                    let finding = track.and_then(|track| self.piece(track, piece, !begun, missing == 0));
+                    if let (Some(track), Some(finding)) = (track, finding) {
+                        watch.body(moment, track, timestamp_ms, &finding);
+                    }
                 }
                 State::Tail => {
                     if !self.field.fill(&mut input, TAIL_LEN) {
@@ -106,6 +97,15 @@ impl FlvScan {
                 }
             }
         }
+    }
+
+    /// Takes a piece of a body; the finding if it is the last.
+    fn piece(&mut self, track: Track, piece: &[u8], is_first: bool, is_last: bool) -> Option<Finding> {
+        if is_first && is_last {
+            return Some(BodyScan::whole(track, piece));
+        }
+        self.scan.feed(track, piece);
+        is_last.then(|| self.scan.finish(track))
     }
 
     fn tag_head(&mut self) {
