@@ -20,8 +20,11 @@ use spillway_rtmp::limits::ReaderLimits;
 use spillway_rtmp::session::server::{ServerEvent, ServerOptions, ServerSession};
 use spillway_ts::walk::Walker;
 
-/// What a target does: its name and its function, in the order of `fuzz_targets/`.
-pub const TARGETS: [(&str, fn(&[u8])); 12] = [
+/// A target: its name and what it does with an input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets, in the order of `fuzz_targets/`.
+pub const TARGETS: [Target; 12] = [
     ("aac_config", aac_config),
     ("amf0", amf0),
     ("amf3", amf3),
@@ -467,13 +470,11 @@ fn answer(
                 session.accept_publish(*request)?;
             }
         }
-        ServerEvent::PlayRequested { request, .. } => {
-            if decide & 8 == 0 {
-                session.accept_play(*request)?;
-            }
+        ServerEvent::PlayRequested { request, .. } if decide & 8 == 0 => {
+            session.accept_play(*request)?;
         }
         ServerEvent::Media { buf, .. } => {
-            assert!(buf.len() <= fed + 11, "{} bytes of media from {fed}", buf.len())
+            assert!(buf.len() <= fed + 11, "{} bytes of media from {fed}", buf.len());
         }
         _ => {}
     }
