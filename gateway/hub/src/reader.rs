@@ -24,7 +24,7 @@ pub enum ReaderEvent {
 #[derive(Debug)]
 pub struct Reader {
     stream: Arc<Stream>,
-    wake: watch::Receiver<u64>,
+    wake: watch::Receiver<()>,
     cursor: Option<Cursor>,
     reported: Option<Phase>,
 }

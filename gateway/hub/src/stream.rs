@@ -87,7 +87,9 @@ pub struct Stream {
     phase: AtomicU8,
     ready: AtomicBool,
     /// The sequence number up to which viewers may read: frames beyond it wait for the next flush.
-    wake: watch::Sender<u64>,
+    flushed: AtomicU64,
+    /// Is bumped after each flush that somebody waits for, and after each change of phase.
+    wake: watch::Sender<()>,
     flush_us: AtomicU64,
     flush_armed: AtomicBool,
     last_flush: Mutex<Instant>,
@@ -121,7 +123,8 @@ impl Stream {
             }),
             phase: AtomicU8::new(Phase::Waiting as u8),
             ready: AtomicBool::new(false),
-            wake: watch::Sender::new(0),
+            flushed: AtomicU64::new(0),
+            wake: watch::Sender::new(()),
             flush_us: AtomicU64::new(0),
             flush_armed: AtomicBool::new(false),
             last_flush: Mutex::new(now),
@@ -219,7 +222,7 @@ impl Stream {
     }
 
     /// Is told of each flush and each change of phase.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.wake.subscribe()
     }
 
@@ -277,9 +280,24 @@ impl Stream {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
+    /// The sequence number up to which viewers may read.
+    pub(crate) fn flushed(&self) -> u64 {
+        self.flushed.load(Ordering::Acquire)
+    }
+
     /// Everything in the ring may be read now, and phases looked at.
     fn wake_all(&self) {
-        self.wake.send_replace(self.ring.head());
+        self.flushed.store(self.ring.head(), Ordering::Release);
+        self.wake.send_replace(());
+    }
+
+    /// Everything in the ring may be read now. Who subscribes at this very moment is woken by the next flush
+    /// at the latest.
+    fn wake_viewers(&self) {
+        self.flushed.store(self.ring.head(), Ordering::Release);
+        if self.wake.receiver_count() > 0 {
+            self.wake.send_replace(());
+        }
     }
 
     /// Takes one message of the publisher of `epoch`.
@@ -342,7 +360,7 @@ impl Stream {
         let since = now.duration_since(*self.last_flush.lock());
         if urgent || since >= interval {
             *self.last_flush.lock() = now;
-            self.wake_all();
+            self.wake_viewers();
         } else if !self.flush_armed.swap(true, Ordering::AcqRel) {
             let stream = Arc::downgrade(self);
             tokio::spawn(async move {
@@ -350,7 +368,7 @@ impl Stream {
                 if let Some(stream) = stream.upgrade() {
                     stream.flush_armed.store(false, Ordering::Release);
                     *stream.last_flush.lock() = Instant::now();
-                    stream.wake_all();
+                    stream.wake_viewers();
                 }
             });
         }

@@ -66,7 +66,7 @@ pub struct Viewer {
     hub: Hub,
     stream: Arc<Stream>,
     info: SessionInfo,
-    wake: watch::Receiver<u64>,
+    wake: watch::Receiver<()>,
     cursor: Option<Cursor>,
     sent: Sent,
     /// After an overrun: the first join point good enough to go on from.
@@ -140,7 +140,8 @@ impl Viewer {
     pub fn poll(&mut self, batch: &mut Vec<Arc<Frame>>) -> Result<bool, EndReason> {
         batch.clear();
         let phase = self.stream.phase();
-        let flushed = *self.wake.borrow_and_update();
+        self.wake.borrow_and_update();
+        let flushed = self.stream.flushed();
         if phase == Phase::Shutdown {
             return Err(EndReason::Shutdown);
         }
@@ -236,7 +237,7 @@ impl Viewer {
     /// when the viewer is not up to date (its own task must bring it there first) or the stream is over. Everything handed out by
     /// [`Viewer::next`] must have been written.
     pub fn sit(&mut self, format: Format, sink: &Arc<impl Sink + 'static>) -> Option<Seat> {
-        let flushed = *self.wake.borrow();
+        let flushed = self.stream.flushed();
         let cursor = self
             .cursor
             .filter(|cursor| cursor.next >= flushed && self.stream.phase().is_open())?;

@@ -217,13 +217,13 @@ async fn run(lane: Arc<Lane>, stream: Weak<Stream>, kind: Kind) {
         kind,
     };
     loop {
-        let flushed = *wake.borrow_and_update();
+        wake.borrow_and_update();
         {
             let Some(stream) = stream.upgrade() else { break };
             if !floor.take_in(&lane, stream.phase().is_open()) {
                 break;
             }
-            floor.serve(&stream, flushed).await;
+            floor.serve(&stream, stream.flushed()).await;
         }
         if wake.changed().await.is_err() {
             break;
