@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { look, openPage, playsOn, startBrowser, starts } from "./lib/browser.mjs";
-import { live, publish, startGateway, until } from "./lib/gateway.mjs";
+import { established, live, publish, startGateway, until } from "./lib/gateway.mjs";
 import { startSite } from "./lib/pages.mjs";
 
 const KEY = "live/page";
@@ -54,10 +54,10 @@ test("the players' page waits for the publisher and starts by itself", options, 
 
 for (const version of ["1.7", "1.6"]) {
   test(`hls.js ${version} plays on a page of another origin`, options, async (t) => {
-    const gateway = await startGateway(t);
+    const gateway = await startGateway(t, { "hls.mode": "always" });
     const site = await startSite(t);
     publish(t, gateway, KEY);
-    await live(gateway, KEY);
+    await established(gateway, KEY);
     const { browser } = await startBrowser(t);
     const src = gateway.url(`${KEY}/index.m3u8`);
     const { page, complaints, answers } = await openPage(browser, site("hls.html", { version, src }));
@@ -69,6 +69,22 @@ for (const version of ["1.7", "1.6"]) {
     assert.deepEqual(answers.filter(({ status }) => status >= 400), []);
   });
 }
+
+test("hls.js plays a stream that has only just begun", options, async (t) => {
+  const gateway = await startGateway(t);
+  const site = await startSite(t);
+  publish(t, gateway, KEY);
+  await live(gateway, KEY);
+  const { browser } = await startBrowser(t);
+  const src = gateway.url(`${KEY}/index.m3u8`);
+  const { page, answers } = await openPage(browser, site("hls.html", { version: "1.7", src }));
+  await starts(page, 30_000);
+  const now = await playsOn(page, 8, 30_000);
+  assert.deepEqual(now.fatal, []);
+  // There is less than a target latency to play yet, so it may run dry between segments.
+  assert.deepEqual(now.events.filter((event) => !event.includes("bufferStalledError")), []);
+  assert.deepEqual(answers.filter(({ status }) => status >= 400), []);
+});
 
 for (const scheme of ["http", "ws"]) {
   test(`mpegts.js plays by ${scheme} on a page of another origin`, options, async (t) => {
@@ -86,11 +102,12 @@ for (const scheme of ["http", "ws"]) {
   });
 }
 
+// It does not wait: a playlist that ends before it has enough to start is an error to it (hls.md 1.1).
 test("Chromium's own HLS plays", options, async (t) => {
-  const gateway = await startGateway(t);
+  const gateway = await startGateway(t, { "hls.mode": "always" });
   const site = await startSite(t);
   publish(t, gateway, KEY);
-  await live(gateway, KEY);
+  await established(gateway, KEY);
   const { browser } = await startBrowser(t);
   const { page } = await openPage(browser, site("native.html", { src: gateway.url(`${KEY}/index.m3u8`) }));
   await starts(page, 30_000);

@@ -63,6 +63,15 @@ export async function live(gateway, key) {
   });
 }
 
+/** Waits until the stream's HLS lists enough for any player to start at the live edge; needs `hls.mode=always`. */
+export async function established(gateway, key) {
+  await live(gateway, key);
+  await until(`${key} to list 4 segments`, 30_000, async () => {
+    const answer = await fetch(gateway.url(`${key}/media.m3u8`));
+    return answer.ok && (await answer.text()).match(/\.ts$/gm)?.length >= 4;
+  });
+}
+
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** Asks `probe` until it gives something true; fails with the reason and what `probe` gave last. */
