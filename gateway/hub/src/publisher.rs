@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::hub::Hub;
 use crate::session::{EndReason, SessionInfo};
 use crate::stream::Stream;
-use crate::writer::Outcome;
+use crate::writer::{Arrival, Outcome};
 
 /// The right to write to a stream until someone newer takes it. Dropping it lets the stream linger.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub struct Publisher {
     started: Instant,
     bytes: u64,
     malformed: u64,
+    last_media: Option<Instant>,
     ended: bool,
 }
 
@@ -44,6 +45,7 @@ impl Publisher {
             started: Instant::now(),
             bytes: 0,
             malformed: 0,
+            last_media: None,
             ended: false,
         }
     }
@@ -72,7 +74,9 @@ impl Publisher {
     pub fn push(&mut self, kind: TagType, timestamp_ms: u32, buf: Vec<u8>) -> Result<(), EndReason> {
         self.bytes += buf.len() as u64;
         self.hub.stats().bytes_in.add(buf.len() as u64);
-        let outcome = self.stream.push(self.epoch, kind, timestamp_ms, buf)?;
+        let now = Arrival::now();
+        self.last_media = Some(now.at);
+        let outcome = self.stream.push(self.epoch, kind, timestamp_ms, buf, now)?;
         if outcome == Outcome::Malformed {
             self.malformed += 1;
             if self.malformed.is_power_of_two() {
@@ -83,6 +87,11 @@ impl Publisher {
             }
         }
         Ok(())
+    }
+
+    /// When it last wrote a message.
+    pub fn last_media(&self) -> Option<Instant> {
+        self.last_media
     }
 
     /// Ends the session with the reason that its log line and metric carry.

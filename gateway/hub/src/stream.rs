@@ -310,11 +310,8 @@ impl Stream {
         kind: TagType,
         timestamp_ms: u32,
         buf: Vec<u8>,
+        now: Arrival,
     ) -> Result<Outcome, EndReason> {
-        let now = Arrival {
-            at: Instant::now(),
-            unix_ms: unix_ms(),
-        };
         let bytes = buf.len() as u64;
         let outcome = {
             let mut writer = self.writer.lock();

@@ -21,6 +21,7 @@ use crate::frame::{Frame, FrameInfo, Role};
 use crate::init::{Init, Track};
 use crate::repair;
 use crate::ring::{Meta, RingLimits, RingWriter};
+use crate::stream::unix_ms;
 
 /// How long the second track may keep viewers waiting before the stream is taken to have just one.
 const SECOND_TRACK_WAIT: Duration = Duration::from_millis(1000);
@@ -34,6 +35,15 @@ const AUDIO_JOIN_INTERVAL_MS: i64 = 1000;
 pub(crate) struct Arrival {
     pub(crate) at: Instant,
     pub(crate) unix_ms: u64,
+}
+
+impl Arrival {
+    pub(crate) fn now() -> Self {
+        Self {
+            at: Instant::now(),
+            unix_ms: unix_ms(),
+        }
+    }
 }
 
 /// What a message came to.

@@ -1,8 +1,8 @@
 //! One RTMP connection: reads commands and media, writes replies and, for a player, frames.
 
 use std::cell::RefCell;
-use std::future::Future;
-use std::io::ErrorKind;
+use std::future::{Future, poll_fn};
+use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,9 +20,10 @@ use spillway_rtmp::session::MediaKind;
 use spillway_rtmp::session::server::{
     PlayRefusal, PublishRefusal, RequestId, ServerEvent, ServerOptions, ServerSession,
 };
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::Rtmp;
 use super::exit::Exit;
@@ -30,6 +31,8 @@ use super::player::{Player, PlayerWake, Wish};
 
 /// What is read from a socket at once. One buffer per runtime worker: a connection has none of its own.
 const READ_BYTES: usize = 128 << 10;
+/// A deadline for what has none.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long a connection that is being closed may take to fetch the last words.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -46,8 +49,7 @@ enum State {
     /// Publishing.
     Publishing {
         publisher: Publisher,
-        lost: CancellationToken,
-        last_media: Option<Instant>,
+        lost: Pin<Box<WaitForCancellationFutureOwned>>,
         since: Instant,
     },
     /// Waiting for the stream to play.
@@ -76,8 +78,8 @@ pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, 
         state: State::Starting,
         batch: Batch::new(Format::Rtmp),
         opened: now,
-        last_progress: now,
         stalled: false,
+        stalled_since: None,
         rtmp,
     };
     let exit = connection.run(shutdown).await;
@@ -92,10 +94,10 @@ struct Connection {
     state: State,
     batch: Batch,
     opened: Instant,
-    /// When the peer last took a byte, or had none to take.
-    last_progress: Instant,
     /// The socket takes no more for now.
     stalled: bool,
+    /// Since when it has taken nothing.
+    stalled_since: Option<Instant>,
 }
 
 /// What woke the connection.
@@ -112,7 +114,8 @@ enum Wake {
 impl Connection {
     async fn run(&mut self, shutdown: CancellationToken) -> Exit {
         let timer = sleep_until(self.deadline());
-        tokio::pin!(timer);
+        let stop = shutdown.cancelled();
+        tokio::pin!(timer, stop);
         loop {
             if let Err(exit) = self.write() {
                 return exit;
@@ -125,13 +128,13 @@ impl Connection {
             let closing = matches!(self.state, State::Closing { .. });
             let wake = tokio::select! {
                 biased;
-                () = shutdown.cancelled(), if !closing && !self.has_stream() => Wake::Shutdown,
+                () = stop.as_mut(), if !closing && !self.has_stream() => Wake::Shutdown,
                 () = timer.as_mut() => Wake::Timer,
-                ready = self.socket.readable() => match ready {
+                ready = poll_fn(|cx| self.socket.poll_read_ready(cx)) => match ready {
                     Ok(()) => Wake::Readable,
                     Err(error) => return error.into(),
                 },
-                ready = self.socket.writable(), if self.stalled => match ready {
+                ready = poll_fn(|cx| self.socket.poll_write_ready(cx)), if self.stalled => match ready {
                     Ok(()) => Wake::Writable,
                     Err(error) => return error.into(),
                 },
@@ -181,19 +184,18 @@ impl Connection {
     fn deadline(&self) -> Instant {
         let options = &self.rtmp.options;
         // A publisher that reads nothing may go on sending: what we say to it is bounded by the session.
-        let waits = self.stalled && !matches!(self.state, State::Publishing { .. });
-        let stall = waits.then(|| self.last_progress + options.stall_timeout);
+        let waits = !matches!(self.state, State::Publishing { .. });
+        let stall = self
+            .stalled_since
+            .filter(|_| waits)
+            .map(|since| since + options.stall_timeout);
         let own = match &self.state {
             State::Starting => self.opened + options.handshake_timeout,
-            State::Publishing {
-                last_media, since, ..
-            } => match last_media {
-                Some(at) => *at + options.idle_timeout,
+            State::Publishing { publisher, since, .. } => match publisher.last_media() {
+                Some(at) => at + options.idle_timeout,
                 None => *since + options.first_media_timeout,
             },
-            State::Attaching { .. } | State::Playing(_) => {
-                stall.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600))
-            }
+            State::Attaching { .. } | State::Playing(_) => self.opened + NEVER,
             State::Closing { until, .. } => *until,
         };
         stall.map_or(own, |stall| stall.min(own))
@@ -204,7 +206,7 @@ impl Connection {
             return Ok(());
         }
         let stalls = !matches!(self.state, State::Closing { .. } | State::Publishing { .. });
-        if self.stalled && stalls {
+        if self.stalled_since.is_some() && stalls {
             let text = "the peer took no byte for play.stall_timeout";
             return Err(Exit::Failed(EndReason::Stalled, text.into()));
         }
@@ -214,8 +216,8 @@ impl Connection {
                 let text = "no publish or play command came within limits.handshake_timeout";
                 Err(Exit::Failed(EndReason::Timeout, text.into()))
             }
-            State::Publishing { last_media, .. } => {
-                let key = if last_media.is_some() {
+            State::Publishing { publisher, .. } => {
+                let key = if publisher.last_media().is_some() {
                     "publish.idle_timeout"
                 } else {
                     "publish.first_media_timeout"
@@ -233,7 +235,7 @@ impl Connection {
     /// Reads what is there and acts on it.
     fn read(&mut self) -> Result<(), Exit> {
         READ_BUFFER.with_borrow_mut(|buffer| {
-            let count = match self.socket.try_read(buffer) {
+            let count = match read_once(&self.socket, buffer) {
                 Ok(0) => return Err(Exit::Closed),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -300,11 +302,10 @@ impl Connection {
                 if !self.session.accept_publish(request)? {
                     return Ok(()); // withdrawn meanwhile
                 }
-                let lost = publisher.lost();
+                let lost = Box::pin(publisher.lost().cancelled_owned());
                 let state = State::Publishing {
                     publisher,
                     lost,
-                    last_media: None,
                     since: Instant::now(),
                 };
                 self.change_state(state, EndReason::Client);
@@ -385,15 +386,9 @@ impl Connection {
     }
 
     fn media(&mut self, kind: MediaKind, timestamp_ms: u32, mut buf: Vec<u8>) -> Result<(), Exit> {
-        let State::Publishing {
-            publisher,
-            last_media,
-            ..
-        } = &mut self.state
-        else {
+        let State::Publishing { publisher, .. } = &mut self.state else {
             return Ok(());
         };
-        *last_media = Some(Instant::now());
         let tag = match kind {
             MediaKind::Audio => TagType::Audio,
             MediaKind::Video => TagType::Video,
@@ -437,7 +432,7 @@ impl Connection {
         match wake {
             PlayerWake::Frames => player.prepare(&mut self.batch, self.session.play_stream_id()),
             PlayerWake::HandedBack => {
-                self.last_progress = Instant::now();
+                self.stalled_since = None;
                 player.stand(&mut self.batch)?;
             }
             PlayerWake::Over(reason) => return self.end_play(reason),
@@ -493,7 +488,6 @@ impl Connection {
             let result = if control {
                 self.socket.try_write(self.session.output())
             } else if self.batch.is_done() {
-                self.last_progress = Instant::now();
                 if let State::Playing(player) = &mut self.state {
                     player.sit(&self.batch, &self.socket, self.session.play_stream_id());
                 }
@@ -504,7 +498,7 @@ impl Connection {
             };
             match result {
                 Ok(count) => {
-                    self.last_progress = Instant::now();
+                    self.stalled_since = None;
                     if control {
                         let output = self.session.output();
                         output.advance(count);
@@ -516,7 +510,10 @@ impl Connection {
                         player.sent(count as u64);
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.stalled = true,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.stalled = true;
+                    self.stalled_since.get_or_insert_with(Instant::now);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
@@ -562,13 +559,27 @@ impl Connection {
 async fn next_of(state: &mut State, batch: &mut Batch, may_fill: bool) -> Wake {
     match state {
         State::Publishing { lost, .. } => {
-            lost.cancelled().await;
+            lost.await;
             Wake::Lost
         }
         State::Attaching { attaching, .. } => Wake::Attached(attaching.await),
         State::Playing(player) => Wake::Player(player.next(batch, may_fill).await),
         _ => std::future::pending().await,
     }
+}
+
+/// Reads what is there. A short read has emptied the socket; saying so spares the read that would find that out.
+fn read_once(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut short = None;
+    let result = socket.try_io(Interest::READABLE, || {
+        let count = rustix::io::read(socket, &mut *buffer)?;
+        if count == 0 || count == buffer.len() {
+            return Ok(count);
+        }
+        short = Some(count);
+        Err(ErrorKind::WouldBlock.into())
+    });
+    short.map_or(result, Ok)
 }
 
 /// A seed that no peer can guess, from the standard library's per-process random keys.
