@@ -1,6 +1,6 @@
 //! [`Hub`]: the registry of streams, and the way in for publishers and viewers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -43,9 +43,27 @@ impl WeakHub {
 struct HubInner {
     options: Arc<HubOptions>,
     streams: DashMap<StreamKey, Arc<Stream>>,
+    /// How many of them have had a publisher, and how many viewers only wait for. Counted apart, so that
+    /// viewers of nothing never keep a publisher out.
+    published: AtomicUsize,
+    waiting: AtomicUsize,
     stats: Arc<Stats>,
     hls: HlsStore,
     closed: AtomicBool,
+}
+
+/// What a stream is looked up for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Publish,
+    Wait,
+}
+
+/// Why there is no stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NoStream {
+    Closed,
+    Full,
 }
 
 /// Counts an attaching viewer as waiting for as long as it does.
@@ -72,6 +90,8 @@ impl Hub {
             hls: HlsStore::new(WeakHub(weak.clone()), options.hls.clone()),
             options,
             streams: DashMap::new(),
+            published: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             stats: Arc::default(),
             closed: AtomicBool::new(false),
         });
@@ -111,12 +131,12 @@ impl Hub {
     /// # Errors
     /// [`PublishError`] when a limit is reached or the process is going away.
     pub fn publish(&self, key: StreamKey, info: SessionInfo) -> Result<Publisher, PublishError> {
-        if self.is_closed() {
-            return Err(PublishError::ShuttingDown);
-        }
         let (stream, (epoch, lost)) = self
-            .with_stream(key, |stream| stream.take_over(info))
-            .ok_or(PublishError::TooManyStreams)?;
+            .with_stream(key, Purpose::Publish, |stream| stream.take_over(info))
+            .map_err(|no| match no {
+                NoStream::Closed => PublishError::ShuttingDown,
+                NoStream::Full => PublishError::TooManyStreams,
+            })?;
         self.inner.hls.stream_started(&stream);
         Ok(Publisher::new(self.clone(), stream, epoch, lost, info))
     }
@@ -137,14 +157,14 @@ impl Hub {
 
     /// Counts a viewer that is about to wait, in the stream of this key or a new, waiting one.
     fn wait_in_line(&self, key: &StreamKey) -> Result<Waiting<'_>, AttachError> {
-        if self.is_closed() {
-            return Err(AttachError::ShuttingDown);
-        }
         let (stream, _) = self
-            .with_stream(key.clone(), |stream| {
+            .with_stream(key.clone(), Purpose::Wait, |stream| {
                 stream.waiters.fetch_add(1, Ordering::AcqRel)
             })
-            .ok_or(AttachError::TooManyStreams)?;
+            .map_err(|no| match no {
+                NoStream::Closed => AttachError::ShuttingDown,
+                NoStream::Full => AttachError::TooManyStreams,
+            })?;
         Ok(Waiting { hub: self, stream })
     }
 
@@ -160,27 +180,45 @@ impl Hub {
         Ok(Viewer::new(self.clone(), stream.clone(), info))
     }
 
-    /// Runs `then` on the stream of this key, made if need be, while it cannot be removed; `None` when
-    /// there are too many streams to make one.
-    fn with_stream<T>(&self, key: StreamKey, then: impl FnOnce(&Stream) -> T) -> Option<(Arc<Stream>, T)> {
-        let full = self.inner.streams.len() >= self.options().max_streams;
-        match self.inner.streams.entry(key) {
+    /// Runs `then` on the stream of this key, made if need be, while it cannot be removed.
+    fn with_stream<T>(
+        &self,
+        key: StreamKey,
+        purpose: Purpose,
+        then: impl FnOnce(&Stream) -> T,
+    ) -> Result<(Arc<Stream>, T), NoStream> {
+        let entry = self.inner.streams.entry(key);
+        // Under the entry's guard: who comes later than `shutdown` sees it here, who comes earlier is closed by it.
+        if self.is_closed() {
+            return Err(NoStream::Closed);
+        }
+        let waiting = matches!(&entry, Entry::Occupied(entry) if entry.get().epoch() == 0);
+        let is_new = matches!(entry, Entry::Vacant(_));
+        let (counter, counts) = match purpose {
+            Purpose::Publish => (&self.inner.published, is_new || waiting),
+            Purpose::Wait => (&self.inner.waiting, is_new),
+        };
+        if counts && counter.fetch_add(1, Ordering::AcqRel) >= self.options().max_streams {
+            counter.fetch_sub(1, Ordering::AcqRel);
+            self.stats().refused(Limit::Streams);
+            return Err(NoStream::Full);
+        }
+        if purpose == Purpose::Publish && waiting {
+            self.inner.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+        Ok(match entry {
             Entry::Occupied(entry) => {
                 let stream = entry.get().clone();
                 let result = then(&stream);
-                Some((stream, result))
-            }
-            Entry::Vacant(_) if full => {
-                self.stats().refused(Limit::Streams);
-                None
+                (stream, result)
             }
             Entry::Vacant(entry) => {
                 let stream = Arc::new(self.new_stream(entry.key().clone()));
                 let result = then(&stream);
                 entry.insert(stream.clone());
-                Some((stream, result))
+                (stream, result)
             }
-        }
+        })
     }
 
     fn new_stream(&self, key: StreamKey) -> Stream {
@@ -197,6 +235,12 @@ impl Hub {
             remove
         });
         if let Some((_, stream)) = removed {
+            let counter = if stream.epoch() > 0 {
+                &self.inner.published
+            } else {
+                &self.inner.waiting
+            };
+            counter.fetch_sub(1, Ordering::AcqRel);
             if stream.epoch() > 0 {
                 tracing::info!(stream = %key, "stream ended: its publisher did not come back");
             }

@@ -30,14 +30,11 @@ pub struct Init {
 }
 
 impl Init {
-    /// The frames to send before the first media frame, metadata first.
-    pub fn frames(&self) -> impl Iterator<Item = &Arc<Frame>> {
-        [
-            self.metadata.as_ref(),
-            self.video.as_ref().and_then(|t| t.header.as_ref()),
-            self.audio.as_ref().and_then(|t| t.header.as_ref()),
-        ]
-        .into_iter()
-        .flatten()
+    /// The sequence headers, video first.
+    pub fn headers(&self) -> impl Iterator<Item = &Arc<Frame>> {
+        self.video
+            .iter()
+            .chain(&self.audio)
+            .filter_map(|track| track.header.as_ref())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use spillway_flv::tag::TagType;
+use spillway_flv::tag::{HEAD_LEN, TagType};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -72,11 +72,13 @@ impl Publisher {
     /// # Errors
     /// The reason why the stream is no longer this publisher's.
     pub fn push(&mut self, kind: TagType, timestamp_ms: u32, buf: Vec<u8>) -> Result<(), EndReason> {
-        self.bytes += buf.len() as u64;
-        self.hub.stats().bytes_in.add(buf.len() as u64);
+        let bytes = buf.len().saturating_sub(HEAD_LEN) as u64;
         let now = Arrival::now();
-        self.last_media = Some(now.at);
         let outcome = self.stream.push(self.epoch, kind, timestamp_ms, buf, now)?;
+        self.bytes += bytes;
+        if kind != TagType::Script && outcome != Outcome::Malformed {
+            self.last_media = Some(now.at);
+        }
         if outcome == Outcome::Malformed {
             self.malformed += 1;
             if self.malformed.is_power_of_two() {
@@ -89,7 +91,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// When it last wrote a message.
+    /// When it last wrote audio or video.
     pub fn last_media(&self) -> Option<Instant> {
         self.last_media
     }

@@ -57,8 +57,9 @@ impl Reader {
     pub async fn next(&mut self, batch: &mut Vec<Arc<Frame>>) -> ReaderEvent {
         loop {
             batch.clear();
-            let phase = self.stream.phase();
+            // First, so that a change of phase after this is a wake-up.
             self.wake.borrow_and_update();
+            let phase = self.stream.phase();
             if self.cursor.is_none() {
                 self.cursor = self.stream.ring().join_point().map(|next| Cursor { next });
             }

@@ -6,7 +6,7 @@
 //! entry gone.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::sync::{AtomicI64, AtomicU64, Ordering, SlotLock};
 
@@ -43,7 +43,8 @@ type Place<T> = SlotLock<Option<(u64, T)>>;
 /// The readers' side.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
-    slots: Box<[Place<T>]>,
+    /// Made at the first write: a stream that viewers only wait for costs little.
+    slots: OnceLock<Box<[Place<T>]>>,
     mask: u64,
     /// The next sequence number to be written.
     head: AtomicU64,
@@ -94,7 +95,7 @@ impl<T: Clone> Ring<T> {
     }
 
     fn slot(&self, seq: u64) -> Option<&Place<T>> {
-        self.slots.get(usize::try_from(seq & self.mask).ok()?)
+        self.slots.get()?.get(usize::try_from(seq & self.mask).ok()?)
     }
 }
 
@@ -111,7 +112,7 @@ impl<T: Clone> RingWriter<T> {
     pub(crate) fn new(limits: RingLimits) -> Self {
         let slots = limits.slots.max(2).next_power_of_two();
         let ring = Ring {
-            slots: (0..slots).map(|_| SlotLock::new(None)).collect(),
+            slots: OnceLock::new(),
             mask: slots as u64 - 1,
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
@@ -142,6 +143,9 @@ impl<T: Clone> RingWriter<T> {
         self.bytes += meta.bytes;
         self.ring.bytes.store(self.bytes as u64, Ordering::Relaxed);
         let value = make(seq);
+        self.ring
+            .slots
+            .get_or_init(|| (0..self.limits.slots).map(|_| SlotLock::new(None)).collect());
         if let Some(slot) = self.ring.slot(seq) {
             slot.replace(Some((seq, value.clone())));
         }

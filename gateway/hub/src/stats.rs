@@ -144,13 +144,11 @@ impl Limit {
 /// The counters of the process.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Open connections, by [`Protocol::index`] of the listener (RTMP, or FLV for all of HTTP).
+    /// Open RTMP connections.
     pub rtmp_connections: Counter,
-    /// Open HTTP connections of the viewers' listener.
-    pub http_connections: Counter,
-    /// Connections accepted since the start, RTMP and HTTP.
+    /// RTMP connections accepted since the start.
     pub connections_total: Counter,
-    /// Failures of `accept` (out of descriptors, aborted connections).
+    /// Failures of the RTMP listener's `accept` (out of descriptors, aborted connections).
     pub accept_errors: Counter,
     /// RTMP publishers accepted since the start.
     pub publishes_total: Counter,

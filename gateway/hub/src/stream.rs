@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use spillway_flv::tag::TagType;
+use spillway_flv::tag::{HEAD_LEN, TagType};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -239,6 +239,7 @@ impl Stream {
             });
             self.set_phase(Phase::Live);
             self.writer.lock().start_epoch(life.epoch);
+            self.omitted.lock().clear();
             (life.epoch, old)
         };
         if let Some(old) = old {
@@ -287,14 +288,14 @@ impl Stream {
 
     /// Everything in the ring may be read now, and phases looked at.
     fn wake_all(&self) {
-        self.flushed.store(self.ring.head(), Ordering::Release);
+        self.flushed.fetch_max(self.ring.head(), Ordering::AcqRel);
         self.wake.send_replace(());
     }
 
     /// Everything in the ring may be read now. Who subscribes at this very moment is woken by the next flush
     /// at the latest.
     fn wake_viewers(&self) {
-        self.flushed.store(self.ring.head(), Ordering::Release);
+        self.flushed.fetch_max(self.ring.head(), Ordering::AcqRel);
         if self.wake.receiver_count() > 0 {
             self.wake.send_replace(());
         }
@@ -312,7 +313,7 @@ impl Stream {
         buf: Vec<u8>,
         now: Arrival,
     ) -> Result<Outcome, EndReason> {
-        let bytes = buf.len() as u64;
+        let bytes = buf.len().saturating_sub(HEAD_LEN) as u64;
         let outcome = {
             let mut writer = self.writer.lock();
             if writer.epoch() != epoch || self.phase() != Phase::Live {
@@ -332,7 +333,10 @@ impl Stream {
         };
         self.stats.messages_in.add(1);
         self.stats.bytes_in.add(bytes);
-        *self.last_media.lock() = Some(now.at);
+        self.process_stats.bytes_in.add(bytes);
+        if kind != TagType::Script {
+            *self.last_media.lock() = Some(now.at);
+        }
         match outcome {
             Outcome::Stored => self.flush(now.at, false),
             Outcome::Urgent => self.flush(now.at, true),

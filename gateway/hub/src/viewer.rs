@@ -9,7 +9,6 @@ use crate::cursor::{Cursor, CursorRead};
 use crate::egress::{Format, Left, Seat, Sink};
 use crate::frame::{Frame, Role};
 use crate::hub::Hub;
-use crate::init::Init;
 use crate::ring::Slot;
 use crate::session::{EndReason, SessionInfo};
 use crate::stats::DropReason;
@@ -71,6 +70,8 @@ pub struct Viewer {
     sent: Sent,
     /// After an overrun: the first join point good enough to go on from.
     resume_from: u64,
+    /// Where an overrun began that is not counted yet.
+    lost_from: Option<u64>,
     started: Instant,
     bytes: u64,
     dropped: u64,
@@ -90,6 +91,7 @@ impl Viewer {
             cursor: None,
             sent: Sent::default(),
             resume_from: 0,
+            lost_from: None,
             started: Instant::now(),
             bytes: 0,
             dropped: 0,
@@ -139,8 +141,9 @@ impl Viewer {
     /// The reason why there will be no more frames.
     pub fn poll(&mut self, batch: &mut Vec<Arc<Frame>>) -> Result<bool, EndReason> {
         batch.clear();
-        let phase = self.stream.phase();
+        // First, so that a change of phase after this is a wake-up.
         self.wake.borrow_and_update();
+        let phase = self.stream.phase();
         let flushed = self.stream.flushed();
         if phase == Phase::Shutdown {
             return Err(EndReason::Shutdown);
@@ -163,7 +166,8 @@ impl Viewer {
             return self.join(batch);
         };
         if let Some(skipped) = self.lagging(cursor) {
-            self.skip(DropReason::Lag, skipped);
+            self.skip_ahead();
+            self.dropped(DropReason::Lag, skipped);
             return true;
         }
         let read = cursor.read(self.stream.ring(), flushed, batch);
@@ -176,8 +180,8 @@ impl Viewer {
                 true
             }
             CursorRead::Overrun => {
-                let lost = self.stream.ring().head().saturating_sub(cursor.next);
-                self.skip(DropReason::Overrun, lost);
+                self.skip_ahead();
+                self.lost_from = Some(cursor.next);
                 true
             }
         }
@@ -197,8 +201,11 @@ impl Viewer {
             batch.push(metadata.clone());
         }
         let headers = frame.init().map_or(&newest, |init| init);
-        batch.extend(headers_of(headers).filter(|h| self.sent.take(h)).cloned());
+        batch.extend(headers.headers().filter(|h| self.sent.take(h)).cloned());
         self.cursor = Some(Cursor { next: seq });
+        if let Some(from) = self.lost_from.take() {
+            self.dropped(DropReason::Overrun, seq.saturating_sub(from));
+        }
         true
     }
 
@@ -215,8 +222,7 @@ impl Viewer {
         (lag_ms > max_ms).then_some(join - cursor.next)
     }
 
-    fn skip(&mut self, reason: DropReason, frames: u64) {
-        self.skip_ahead();
+    fn dropped(&mut self, reason: DropReason, frames: u64) {
         self.dropped += frames;
         self.stream.stats().dropped(reason, frames);
         self.hub.stats().dropped(reason, frames);
@@ -289,11 +295,4 @@ impl Drop for Viewer {
     fn drop(&mut self) {
         self.finish(EndReason::Client);
     }
-}
-
-fn headers_of(init: &Init) -> impl Iterator<Item = &Arc<Frame>> {
-    init.video
-        .iter()
-        .chain(&init.audio)
-        .filter_map(|track| track.header.as_ref())
 }

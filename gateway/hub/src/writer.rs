@@ -27,6 +27,8 @@ use crate::stream::unix_ms;
 const SECOND_TRACK_WAIT: Duration = Duration::from_millis(1000);
 /// The same when the publisher's metadata announced only the track that was seen.
 const ANNOUNCED_TRACK_WAIT: Duration = Duration::from_millis(300);
+/// The same when its video has begun in the middle of a GOP, or only announced itself by a sequence header.
+const FIRST_KEY_WAIT: Duration = Duration::from_secs(10);
 /// How far apart the join points of a stream without video are.
 const AUDIO_JOIN_INTERVAL_MS: i64 = 1000;
 
@@ -64,6 +66,8 @@ pub(crate) enum Outcome {
 struct Probe {
     first_media: Option<Instant>,
     video_seen: bool,
+    /// There is video, but no frame of it that anyone can use yet.
+    video_promised: bool,
     audio_seen: bool,
     decided: bool,
     announced: Option<(bool, bool)>,
@@ -79,6 +83,10 @@ pub(crate) struct Writer {
     metadata: Option<Metadata>,
     probe: Probe,
     awaiting_key: bool,
+    /// Tracks that announced themselves in this epoch and were not seen in time: they may still come.
+    dormant: [Option<Track>; 2],
+    /// The newest input time of each kind and what it was mapped to.
+    mapped: [Option<(u32, i64)>; 2],
     /// The size of the lengths the publisher puts before NAL units; viewers always get 4.
     nal_length_size: u8,
     last_audio_join_ms: Option<i64>,
@@ -97,6 +105,8 @@ impl Writer {
             metadata: None,
             probe: Probe::default(),
             awaiting_key: true,
+            dormant: [None, None],
+            mapped: [None, None],
             nal_length_size: 4,
             last_audio_join_ms: None,
             last_key_ms: None,
@@ -139,6 +149,9 @@ impl Writer {
         self.timeline.start_epoch();
         self.probe = Probe::default();
         self.awaiting_key = true;
+        self.metadata = None;
+        self.dormant = [None, None];
+        self.mapped = [None, None];
         self.nal_length_size = 4;
         self.last_key_ms = None;
     }
@@ -160,7 +173,7 @@ impl Writer {
             return Outcome::Malformed;
         };
         if header.multitrack || header.track_id != 0 {
-            return self.side_info(TagType::Video, buf, now);
+            return self.side_info(TagType::Video, timestamp_ms, buf, now);
         }
         match header.packet {
             VideoPacket::Command | VideoPacket::SequenceEnd => Outcome::Ignored,
@@ -172,7 +185,7 @@ impl Writer {
                 Some(codec) => self.video_frame(&header, codec, timestamp_ms, buf, now),
                 None => Outcome::Malformed,
             },
-            _ => self.side_info(TagType::Video, buf, now),
+            _ => self.side_info(TagType::Video, timestamp_ms, buf, now),
         }
     }
 
@@ -212,8 +225,12 @@ impl Writer {
         buf: Vec<u8>,
         now: Arrival,
     ) -> Outcome {
-        if self.init.video.as_ref().is_none_or(|t| t.codec != codec) {
-            self.set_track(TrackKind::Video, Some(bare_track(codec)));
+        self.probe.first_media.get_or_insert(now.at);
+        self.probe.video_promised = true;
+        if self.init.video.as_ref().is_none_or(|t| t.codec != codec)
+            && !self.wake_track(TrackKind::Video, codec, now)
+        {
+            self.set_track(TrackKind::Video, Some(bare_track(codec)), now);
         }
         let mut buf = buf;
         if codec == Codec::Avc && !header.enhanced {
@@ -264,7 +281,7 @@ impl Writer {
             return Outcome::Malformed;
         };
         if header.multitrack || header.track_id != 0 {
-            return self.side_info(TagType::Audio, buf, now);
+            return self.side_info(TagType::Audio, timestamp_ms, buf, now);
         }
         match header.packet {
             AudioPacket::SequenceEnd => Outcome::Ignored,
@@ -282,7 +299,7 @@ impl Writer {
                 Some(codec) => self.audio_frame(&header, codec, timestamp_ms, buf, now),
                 None => Outcome::Malformed,
             },
-            _ => self.side_info(TagType::Audio, buf, now),
+            _ => self.side_info(TagType::Audio, timestamp_ms, buf, now),
         }
     }
 
@@ -307,19 +324,19 @@ impl Writer {
         if body.len() <= header.data_at {
             return Outcome::Ignored;
         }
-        if self.init.audio.as_ref().is_none_or(|t| t.codec != codec) {
+        if self.init.audio.as_ref().is_none_or(|t| t.codec != codec)
+            && !self.wake_track(TrackKind::Audio, codec, now)
+        {
             if codec == Codec::Aac {
                 return Outcome::Ignored; // raw AAC means nothing before its AudioSpecificConfig
             }
             let config = sample::audio_config(header, body).unwrap_or(CodecConfig::Other(codec));
-            self.set_track(
-                TrackKind::Audio,
-                Some(Track {
-                    codec,
-                    config: Arc::new(config),
-                    header: None,
-                }),
-            );
+            let track = Track {
+                codec,
+                config: Arc::new(config),
+                header: None,
+            };
+            self.set_track(TrackKind::Audio, Some(track), now);
         }
         self.saw(TrackKind::Audio, now);
         let dts_ms = self.map_time(TrackKind::Audio, timestamp_ms);
@@ -368,12 +385,16 @@ impl Writer {
         let repeated = current.as_ref().is_some_and(|track| {
             track.codec == codec && track.header.as_ref().is_some_and(|h| h.body() == body_of(&buf))
         });
+        self.probe.video_promised |= kind == TagType::Video;
         if repeated {
             return Outcome::Ignored;
         }
         let config = Arc::new(config.unwrap_or(CodecConfig::Other(codec)));
         let mut frame = self.at_now(kind, Role::Header, now);
         frame.config = Some(config.clone());
+        if let Some((_, dts_ms)) = self.mapped[index_of(track_kind)] {
+            frame.dts_ms = dts_ms;
+        }
         let frame = self.store(frame, buf);
         self.set_track(
             track_kind,
@@ -382,12 +403,14 @@ impl Writer {
                 config,
                 header: Some(frame),
             }),
+            now,
         );
         Outcome::Stored
     }
 
-    fn side_info(&mut self, kind: TagType, buf: Vec<u8>, now: Arrival) -> Outcome {
-        let frame = self.at_now(kind, Role::SideInfo, now);
+    fn side_info(&mut self, kind: TagType, timestamp_ms: u32, buf: Vec<u8>, now: Arrival) -> Outcome {
+        let mut frame = self.at_now(kind, Role::SideInfo, now);
+        frame.dts_ms = self.beside(kind, timestamp_ms);
         self.store(frame, buf);
         Outcome::Stored
     }
@@ -427,7 +450,28 @@ impl Writer {
     fn map_time(&mut self, kind: TrackKind, timestamp_ms: u32) -> i64 {
         let mapped = self.timeline.map(kind, timestamp_ms);
         self.discontinuities += u64::from(mapped.discontinuity);
+        self.mapped[index_of(kind)] = Some((timestamp_ms, mapped.dts_ms));
         mapped.dts_ms
+    }
+
+    /// The time of something that goes with a track without being a frame of it: as far from the track's
+    /// newest frame as the publisher's clock says, within a second.
+    fn beside(&self, kind: TagType, timestamp_ms: u32) -> i64 {
+        let kind = if kind == TagType::Video {
+            TrackKind::Video
+        } else {
+            TrackKind::Audio
+        };
+        let Some((input_ms, dts_ms)) = self.mapped[index_of(kind)] else {
+            return self.timeline.now();
+        };
+        let ahead_ms = timestamp_ms.wrapping_sub(input_ms).cast_signed();
+        dts_ms
+            + i64::from(if (0..=1000).contains(&ahead_ms) {
+                ahead_ms
+            } else {
+                0
+            })
     }
 
     /// Settles which tracks there are as soon as both were seen, or the wait for the second is over.
@@ -438,6 +482,7 @@ impl Writer {
         let seen = (self.probe.video_seen, self.probe.audio_seen);
         let wait = match self.probe.announced {
             _ if seen == (true, true) => Duration::ZERO,
+            _ if self.probe.video_promised && !seen.0 => FIRST_KEY_WAIT,
             Some(announced) if announced == seen => ANNOUNCED_TRACK_WAIT,
             _ => SECOND_TRACK_WAIT,
         };
@@ -445,13 +490,44 @@ impl Writer {
             return;
         }
         self.probe.decided = true;
-        if !seen.0 {
-            self.set_track(TrackKind::Video, None);
-        }
-        if !seen.1 {
-            self.set_track(TrackKind::Audio, None);
+        for (kind, seen) in [(TrackKind::Video, seen.0), (TrackKind::Audio, seen.1)] {
+            if !seen {
+                let unseen = self.track(kind).clone();
+                let of_this_epoch =
+                    |track: &Track| track.header.as_ref().is_some_and(|h| h.epoch() == self.epoch);
+                self.dormant[index_of(kind)] = unseen.filter(of_this_epoch);
+                self.set_track(kind, None, now);
+            }
         }
         self.refresh_metadata(now);
+    }
+
+    /// Brings back a track that announced itself and was given up, now that its media comes; says whether
+    /// there was one.
+    fn wake_track(&mut self, kind: TrackKind, codec: Codec, now: Arrival) -> bool {
+        let Some(track) = self.dormant[index_of(kind)]
+            .take()
+            .filter(|track| track.codec == codec)
+        else {
+            return false;
+        };
+        let Some(header) = track.header else { return false };
+        let config = (*track.config).clone();
+        self.header(
+            header.kind(),
+            codec,
+            Some(config),
+            with_head_room(header.body()),
+            now,
+        );
+        true
+    }
+
+    fn track(&self, kind: TrackKind) -> &Option<Track> {
+        match kind {
+            TrackKind::Video => &self.init.video,
+            TrackKind::Audio => &self.init.audio,
+        }
     }
 
     /// Renders the metadata for the tracks there are; viewers get it only when it differs.
@@ -476,13 +552,17 @@ impl Writer {
         });
     }
 
-    fn set_track(&mut self, kind: TrackKind, track: Option<Track>) {
+    /// Changes a track; once viewers know the tracks, their metadata changes with them.
+    fn set_track(&mut self, kind: TrackKind, track: Option<Track>, now: Arrival) {
         let mut init = (*self.init).clone();
         match kind {
             TrackKind::Video => init.video = track,
             TrackKind::Audio => init.audio = track,
         }
         self.init = Arc::new(init);
+        if self.probe.decided {
+            self.refresh_metadata(now);
+        }
     }
 
     /// A frame that has no time of its own: it goes out at the newest time of the stream.
@@ -550,6 +630,13 @@ fn announced_tracks(metadata: &Metadata) -> (bool, bool) {
             "audiochannels",
         ]),
     )
+}
+
+fn index_of(kind: TrackKind) -> usize {
+    match kind {
+        TrackKind::Video => 0,
+        TrackKind::Audio => 1,
+    }
 }
 
 fn bare_track(codec: Codec) -> Track {

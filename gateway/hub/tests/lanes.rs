@@ -286,3 +286,31 @@ async fn a_newcomer_in_a_lane_does_not_get_frames_twice() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_header_that_a_full_socket_did_not_take_is_sent_later() {
+    let hub = Hub::new(HubOptions::default());
+    let mut source = Source::start(&hub);
+    source.frame(100);
+    let mut driver = Driver::attach(&hub, Format::Flv, Pipe::new(usize::MAX)).await;
+    driver.drive();
+    settle().await;
+    source.frame(100);
+    settle().await;
+    driver.pipe.room.store(0, Ordering::Relaxed);
+    let other = [
+        0x17, 0, 0, 0, 0, 1, 0x4D, 0x40, 0x1F, 0xFF, 0xE1, 0, 4, 0x67, 0x4D, 0x40, 0x1F, 1, 0, 2, 0x68, 0xCF,
+    ];
+    source.push(TagType::Video, &other);
+    settle().await;
+    driver.pipe.room.store(usize::MAX, Ordering::Relaxed);
+    driver.drive();
+    assert!(
+        driver
+            .pipe
+            .taken
+            .lock()
+            .windows(other.len())
+            .any(|bytes| bytes == other)
+    );
+}

@@ -505,3 +505,107 @@ async fn short_nal_lengths_are_rewritten_for_every_viewer() {
     assert_eq!(video[0].body()[9], 0xFF);
     assert_eq!(video[1].data()[..], [0, 0, 0, 2, 0x65, 0x88]);
 }
+
+/// What a new viewer gets.
+async fn joined(hub: &Hub, info: SessionInfo) -> Vec<Arc<Frame>> {
+    let mut viewer = hub.attach(&key(), info).await.unwrap();
+    take(&mut viewer).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_key_frame_that_comes_late_still_has_its_header() {
+    let hub = Hub::new(HubOptions::default());
+    let mut source = Source::start(&hub, 0);
+    for _ in 0..100 {
+        source.push(TagType::Audio, buf(&[0xAF, 1, 0x21, 0x10]));
+        source.clock_ms += 23;
+        tokio::time::advance(Duration::from_millis(23)).await;
+    }
+    source.run(2);
+    let frames = joined(&hub, info(Protocol::Flv)).await;
+    assert!(roles(&frames).contains(&(Role::Header, TagType::Video)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_track_that_was_given_up_comes_back_with_its_header_and_metadata() {
+    let hub = Hub::new(HubOptions::default());
+    let mut source = Source::start(&hub, 0);
+    for n in 0..30 {
+        source.push(TagType::Video, video(n == 0, 50));
+        source.clock_ms += 40;
+        tokio::time::advance(Duration::from_millis(40)).await;
+    }
+    let mut viewer = attach(&hub).await;
+    assert!(!viewer.tracks().has_audio, "only its header came");
+    take(&mut viewer).await;
+    source.push(TagType::Audio, buf(&[0xAF, 1, 0x21, 0x10]));
+    let frames = take(&mut viewer).await;
+    let expected = [
+        (Role::Header, TagType::Audio),
+        (Role::Metadata, TagType::Script),
+        (Role::Media, TagType::Audio),
+    ];
+    assert_eq!(roles(&frames), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_publisher_does_not_inherit_the_old_ones_metadata() {
+    let hub = Hub::new(HubOptions::default());
+    let mut old = Source::start(&hub, 0);
+    let mut metadata = b"\x02\x00\x0aonMetaData\x08\x00\x00\x00\x01\x00\x05width\x00".to_vec();
+    metadata.extend(1920f64.to_be_bytes());
+    metadata.extend([0, 0, 9]);
+    old.push(TagType::Script, buf(&metadata));
+    old.run(1);
+    let mut new = Source::start(&hub, 0);
+    new.run(1);
+    let frames = joined(&hub, info(Protocol::Flv)).await;
+    assert!(
+        !frames[0]
+            .body()
+            .windows(8)
+            .any(|bytes| bytes == 1920f64.to_be_bytes())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn viewers_of_nothing_never_keep_a_publisher_out() {
+    let hub = Hub::new(HubOptions {
+        max_streams: 2,
+        ..HubOptions::default()
+    });
+    for n in 0..2 {
+        let hub = hub.clone();
+        let key = StreamKey::parse(&format!("live/{n}")).unwrap();
+        tokio::spawn(async move { hub.attach(&key, info(Protocol::Flv)).await.map(drop) });
+    }
+    tokio::task::yield_now().await;
+    let publish = |name: &str| hub.publish(StreamKey::parse(name).unwrap(), info(Protocol::Rtmp));
+    let publishers = [publish("live/x"), publish("live/0"), publish("live/y")].map(|p| p.is_ok());
+    assert_eq!(publishers, [true, true, false], "the third is one too many");
+}
+
+#[tokio::test(start_paused = true)]
+async fn further_tracks_keep_the_time_of_the_track_they_go_with() {
+    let hub = Hub::new(HubOptions::default());
+    let mut source = Source::start(&hub, 0);
+    source.run(3);
+    source.push(TagType::Video, video(false, 10));
+    source.clock_ms += 20;
+    source.push(TagType::Audio, buf(&[0xAF, 1, 0x21, 0x10]));
+    source.clock_ms -= 20;
+    source.push(
+        TagType::Video,
+        buf(b"\xA6\x01avc1\x01\x00\x00\x00\x00\x00\x00\x01\x41"),
+    );
+    let frames = joined(
+        &hub,
+        SessionInfo {
+            enhanced: true,
+            ..info(Protocol::Rtmp)
+        },
+    )
+    .await;
+    let side = frames.iter().find(|f| f.role() == Role::SideInfo).unwrap();
+    assert_eq!(side.dts_ms(), 120);
+}

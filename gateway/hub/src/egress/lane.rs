@@ -16,6 +16,9 @@ use crate::viewer::Sent;
 /// After so many writes a lane lets other tasks of its worker run: about half a millisecond.
 const WRITES_PER_TURN: usize = 32;
 
+/// The fewest chairs that are looked through for some that were left before the lane took them in.
+const MIN_CLEAR: usize = 64;
+
 /// Where a lane writes: a socket that is not waited for.
 pub trait Sink: Send + Sync + std::fmt::Debug {
     /// One vectored write that never blocks.
@@ -146,6 +149,8 @@ struct Lane {
 #[derive(Debug, Default)]
 struct Joining {
     chairs: Vec<Arc<Chair>>,
+    /// How many chairs there may be before those that were left again are cleared away.
+    clear_at: usize,
     /// Seats taken in, by the lane's own count.
     seated: usize,
     closed: bool,
@@ -193,60 +198,75 @@ impl Lanes {
         if joining.closed {
             chair.place.lock().leave(LeftReason::Closed);
         } else {
-            joining.chairs.push(chair.clone());
+            joining.push(chair.clone());
         }
         Seat(chair)
     }
 }
 
 impl Joining {
+    fn push(&mut self, chair: Arc<Chair>) {
+        if self.chairs.len() >= self.clear_at {
+            self.chairs.retain(|chair| chair.place.lock().left.is_none());
+            self.clear_at = (2 * self.chairs.len()).max(MIN_CLEAR);
+        }
+        self.chairs.push(chair);
+    }
+
     fn count(&self) -> usize {
         self.chairs.len() + self.seated
     }
 }
 
-/// Writes each flush to every seat, until the lane is empty or the stream changes phase.
+/// Writes each flush to every seat, until the lane is empty or the stream is over.
 async fn run(lane: Arc<Lane>, stream: Weak<Stream>, kind: Kind) {
     let Some(mut wake) = stream.upgrade().map(|stream| stream.subscribe()) else {
         return;
     };
     let mut floor = Floor {
+        lane,
         chairs: Vec::new(),
         cursor: None,
-        sent: Sent::default(),
         kind,
     };
     loop {
         wake.borrow_and_update();
         {
-            let Some(stream) = stream.upgrade() else { break };
-            if !floor.take_in(&lane, stream.phase().is_open()) {
-                break;
+            let Some(stream) = stream.upgrade() else { return };
+            if !floor.take_in(stream.phase().is_open()) {
+                return;
             }
             floor.serve(&stream, stream.flushed()).await;
         }
         if wake.changed().await.is_err() {
-            break;
+            return;
         }
     }
-    let mut joining = lane.joining.lock();
-    joining.closed = true;
-    floor.chairs.append(&mut joining.chairs);
-    floor.hand_back_all();
 }
 
 /// The seats of a lane and how far they were served.
 struct Floor {
+    lane: Arc<Lane>,
     chairs: Vec<Arc<Chair>>,
     cursor: Option<Cursor>,
-    sent: Sent,
     kind: Kind,
+}
+
+impl Drop for Floor {
+    /// However the lane ends, nobody is left sitting.
+    fn drop(&mut self) {
+        let mut joining = self.lane.joining.lock();
+        joining.closed = true;
+        self.chairs.append(&mut joining.chairs);
+        drop(joining);
+        self.hand_back_all();
+    }
 }
 
 impl Floor {
     /// Seats those who came since; `false`, and the lane is closed, when there is nobody to serve.
-    fn take_in(&mut self, lane: &Lane, open: bool) -> bool {
-        let mut joining = lane.joining.lock();
+    fn take_in(&mut self, open: bool) -> bool {
+        let mut joining = self.lane.joining.lock();
         self.chairs.append(&mut joining.chairs);
         joining.seated = self.chairs.len();
         joining.closed = !open || self.chairs.is_empty();
@@ -255,13 +275,9 @@ impl Floor {
 
     /// Serves everything below `flushed`.
     async fn serve(&mut self, stream: &Arc<Stream>, flushed: u64) {
-        let newest = self
-            .chairs
-            .iter()
-            .map(|chair| chair.place.lock().next)
-            .min()
-            .unwrap_or(flushed);
-        let mut cursor = self.cursor.unwrap_or(Cursor { next: newest });
+        let needed = || self.chairs.iter().map(|chair| chair.place.lock().next).min();
+        let start = self.cursor.or_else(|| needed().map(|next| Cursor { next }));
+        let Some(mut cursor) = start else { return };
         let mut frames = Vec::new();
         loop {
             frames.clear();
@@ -271,8 +287,8 @@ impl Floor {
                 CursorRead::Empty => break,
                 CursorRead::Overrun => {
                     // The lane itself was too slow: each viewer's own policy says what it skips.
-                    self.hand_back_all();
                     self.cursor = None;
+                    self.hand_back_all();
                     return;
                 }
             }
@@ -285,14 +301,11 @@ impl Floor {
         let (format, enhanced) = self.kind;
         let wanted = |frame: &&Arc<Frame>| enhanced || frame.role() != Role::SideInfo;
         let flush = Flush::render(format, frames.iter().filter(wanted));
-        for frame in frames {
-            self.sent.take(frame);
-        }
         let mut total = 0;
         let mut index = 0;
         let mut writes = 0;
         while let Some(chair) = self.chairs.get(index) {
-            match flush.write(chair, first, end, &self.sent) {
+            match flush.write(chair, first, end) {
                 Written::All(bytes) => {
                     total += bytes;
                     index += 1;
@@ -314,7 +327,6 @@ impl Floor {
         for chair in self.chairs.drain(..) {
             let mut place = chair.place.lock();
             if place.left.is_none() {
-                place.sent.merge(&self.sent);
                 chair.leave(&mut place, LeftReason::Closed);
             }
         }
@@ -367,7 +379,7 @@ impl<'a> Flush<'a> {
     }
 
     /// Writes what one seat needs of the frames `first..end`.
-    fn write(&self, chair: &Chair, first: u64, end: u64, sent: &Sent) -> Written {
+    fn write(&self, chair: &Chair, first: u64, end: u64) -> Written {
         let mut place = chair.place.lock();
         if place.left.is_some() {
             return Written::HandedBack(0);
@@ -393,9 +405,7 @@ impl<'a> Flush<'a> {
         let (written, reason) = match result {
             Ok(written) if written == wanted => {
                 place.next = place.next.max(end);
-                if self.headers {
-                    place.sent.merge(sent);
-                }
+                self.note_headers(&mut place);
                 chair.bytes.fetch_add(written as u64, Ordering::Relaxed);
                 return Written::All(written as u64);
             }
@@ -404,10 +414,22 @@ impl<'a> Flush<'a> {
             Err(error) => (0, LeftReason::Failed(error.kind())),
         };
         self.stop_at(&mut place, start + written);
-        place.sent.merge(sent);
+        self.note_headers(&mut place);
         chair.bytes.fetch_add(written as u64, Ordering::Relaxed);
         chair.leave(&mut place, reason);
         Written::HandedBack(written as u64)
+    }
+
+    /// Notes which headers a seat has had now.
+    fn note_headers(&self, place: &mut Place) {
+        if !self.headers {
+            return;
+        }
+        for rendered in &self.frames {
+            if rendered.frame.seq() < place.next {
+                place.sent.take(rendered.frame);
+            }
+        }
     }
 
     /// Notes that a seat has had the flush up to this byte.
