@@ -15,6 +15,8 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::KEY_PARAMETER;
+
 /// The stream the demo publishes.
 pub const DEMO_STREAM: &str = "live/demo";
 
@@ -31,7 +33,7 @@ enum DemoError {
     Session(#[from] SessionError),
     #[error("the server refused the demo: {0}")]
     Refused(String),
-    #[error("another publisher took the demo's stream over")]
+    #[error("the server ended it, or another publisher took its stream over")]
     Ended,
 }
 
@@ -43,12 +45,12 @@ struct ClipTag {
 }
 
 /// Publishes the clip to the gateway at `server` until `shutdown`.
-pub(crate) async fn run(server: SocketAddr, shutdown: CancellationToken) {
+pub(crate) async fn run(server: SocketAddr, key: String, shutdown: CancellationToken) {
     let clip = read_clip();
     loop {
         let result = tokio::select! {
             () = shutdown.cancelled() => return,
-            result = publish(server, &clip) => result,
+            result = publish(server, &key, &clip) => result,
         };
         if let Err(error) = result {
             tracing::warn!(%error, "the demo's publisher stopped; it tries again");
@@ -86,22 +88,24 @@ fn round_ms(clip: &[ClipTag]) -> u32 {
     video.map(|tag| tag.timestamp_ms).max().unwrap_or(0) + FRAME_MS
 }
 
-async fn publish(server: SocketAddr, clip: &[ClipTag]) -> Result<(), DemoError> {
+async fn publish(server: SocketAddr, key: &str, clip: &[ClipTag]) -> Result<(), DemoError> {
     let (app, name) = DEMO_STREAM.split_once('/').unwrap_or(("live", "demo"));
     let mut socket = TcpStream::connect(server).await?;
     socket.set_nodelay(true)?;
-    let options = ClientOptions::new(&server.to_string(), app, name, ClientMode::Publish);
+    let name = format!("{name}?{KEY_PARAMETER}={key}");
+    let options = ClientOptions::new(&server.to_string(), app, &name, ClientMode::Publish);
     let mut session = ClientSession::new(options);
     exchange_until_ready(&mut socket, &mut session).await?;
     let start = Instant::now();
+    let round_ms = round_ms(clip);
     for round in 0.. {
-        let offset_ms = round_ms(clip).wrapping_mul(round);
+        let offset_ms = round_ms.wrapping_mul(round);
         // Headers and metadata need to be sent once; later rounds are one stream with the first.
         let skip = if round == 0 { 0 } else { header_tags(clip) };
         for tag in clip.iter().skip(skip) {
             let timestamp_ms = tag.timestamp_ms.wrapping_add(offset_ms);
             let due = start
-                + Duration::from_millis(u64::from(round_ms(clip)) * u64::from(round))
+                + Duration::from_millis(u64::from(round_ms) * u64::from(round))
                 + Duration::from_millis(u64::from(tag.timestamp_ms));
             listen_until(&mut socket, &mut session, due).await?;
             session.write_media(tag.kind, timestamp_ms, &tag.body)?;

@@ -81,22 +81,24 @@ impl Gateway {
             admin: TaskTracker::new(),
             grace: config.shutdown.grace.into(),
         };
-        gateway.serve_rtmp(config, rtmp_listener);
+        let demo_key = random_key();
+        let auth = Auth::new(config.auth.clone(), start.demo.then(|| demo_key.clone()));
+        gateway.serve_rtmp(config, auth, rtmp_listener);
         gateway.serve_http(config, http_listener, admin_listener);
         if start.demo {
             let target = loopback_of(addresses.rtmp);
             gateway
                 .tasks
-                .spawn(demo::run(target, gateway.stop_accepting.clone()));
+                .spawn(demo::run(target, demo_key, gateway.stop_accepting.clone()));
         }
         gateway.readiness.ready();
         Ok(gateway)
     }
 
-    fn serve_rtmp(&self, config: &Config, listener: TcpListener) {
+    fn serve_rtmp(&self, config: &Config, auth: Auth, listener: TcpListener) {
         let rtmp = Arc::new(Rtmp {
             hub: self.hub.clone(),
-            auth: Auth::new(config.auth.clone()),
+            auth,
             options: options::rtmp(config),
         });
         let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
@@ -161,7 +163,9 @@ impl Gateway {
         self.stop_accepting.cancel();
         self.hub.shutdown();
         self.tasks.close();
-        if tokio::time::timeout(self.grace, self.tasks.wait()).await.is_err() {
+        // What is left of the grace belongs to the admin listener.
+        let drain = self.grace.saturating_sub(ADMIN_DRAIN);
+        if tokio::time::timeout(drain, self.tasks.wait()).await.is_err() {
             tracing::warn!(
                 open = self.tasks.len(),
                 "shutdown.grace is over; the connections left are cut"
@@ -169,8 +173,8 @@ impl Gateway {
         }
         self.stop_admin.cancel();
         self.admin.close();
-        // Its own drain is bounded; a second more than that is a bug, not a reason to hang.
-        let _ = tokio::time::timeout(ADMIN_DRAIN + Duration::from_secs(1), self.admin.wait()).await;
+        // Its listener cuts what is left of its own accord; if not, the process ends all the same.
+        let _ = tokio::time::timeout(ADMIN_DRAIN, self.admin.wait()).await;
     }
 }
 
@@ -186,6 +190,13 @@ fn local(key: &'static str, listener: &TcpListener) -> Result<SocketAddr, StartE
     listener
         .local_addr()
         .map_err(|source| StartError::LocalAddress { key, source })
+}
+
+/// A key that nobody can guess, from the standard library's per-process random keys.
+fn random_key() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let number = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", number(), number())
 }
 
 /// How this process reaches a listener of its own.

@@ -3,7 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use spillway_hub::{Batch, EndReason, Format, Frame, LeftReason, MESSAGE_STREAM_ID, Seat, TagType, Viewer};
+use spillway_hub::{
+    Batch, EndReason, Format, Frame, LeftReason, MESSAGE_STREAM_ID, Role, Seat, TagType, Viewer,
+};
 use tokio::net::TcpStream;
 
 /// What a player asked to get.
@@ -21,7 +23,11 @@ impl Wants {
         video: true,
     };
 
+    /// Headers and metadata always pass: what comes after the pause is decoded by them.
     fn frame(self, frame: &Frame) -> bool {
+        if matches!(frame.role(), Role::Header | Role::Metadata) {
+            return true;
+        }
         match frame.kind() {
             TagType::Audio => self.audio && !self.paused,
             TagType::Video => self.video && !self.paused,
@@ -127,7 +133,7 @@ impl Player {
         }
         let resumes = (before.paused && !self.wants.paused) || (!before.video && self.wants.video);
         let wants = self.wants;
-        batch.drop_unsent(|frame| resumes || !wants.frame(frame));
+        batch.drop_unsent(|frame| !wants.frame(frame) || (resumes && frame.role() == Role::Media));
         if resumes {
             self.viewer.skip_ahead();
         }

@@ -128,7 +128,7 @@ impl Connection {
             let closing = matches!(self.state, State::Closing { .. });
             let wake = tokio::select! {
                 biased;
-                () = stop.as_mut(), if !closing && !self.has_stream() => Wake::Shutdown,
+                () = stop.as_mut(), if !closing && !self.is_told_of_shutdown() => Wake::Shutdown,
                 () = timer.as_mut() => Wake::Timer,
                 ready = poll_fn(|cx| self.socket.poll_read_ready(cx)) => match ready {
                     Ok(()) => Wake::Readable,
@@ -146,8 +146,13 @@ impl Connection {
         }
     }
 
-    fn has_stream(&self) -> bool {
-        matches!(self.state, State::Publishing { .. } | State::Playing(_))
+    /// Whether the shutdown reaches the peer through its stream: a player whose socket is full cannot be told.
+    fn is_told_of_shutdown(&self) -> bool {
+        match self.state {
+            State::Publishing { .. } => true,
+            State::Playing(_) => !self.stalled,
+            State::Starting | State::Attaching { .. } | State::Closing { .. } => false,
+        }
     }
 
     /// After the last words the peer is told that nothing follows; it has until the deadline to close, so
@@ -420,6 +425,9 @@ impl Connection {
             EndReason::Replaced => (code::PUBLISH_BAD_NAME, "another publisher took this stream over"),
             _ => (code::UNPUBLISH_SUCCESS, "the stream was ended"),
         };
+        if reason == EndReason::Shutdown {
+            self.session.request_reconnect(None, text)?;
+        }
         self.session.end_publish(code, text)?;
         self.close_with(reason);
         Ok(())
@@ -452,6 +460,9 @@ impl Connection {
             EndReason::Shutdown => "the server is shutting down; connect again in a moment",
             _ => "the stream is over",
         };
+        if reason == EndReason::Shutdown {
+            self.session.request_reconnect(None, text)?;
+        }
         self.session.end_play(text)?;
         self.close_with(reason);
         Ok(())
