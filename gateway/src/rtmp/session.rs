@@ -105,7 +105,7 @@ enum Wake {
     Readable,
     Writable,
     Player(PlayerWake),
-    Attached(Result<Viewer, AttachError>),
+    Attached(Result<Box<Viewer>, AttachError>),
     Lost,
     Shutdown,
     Timer,
@@ -364,7 +364,7 @@ impl Connection {
         Ok(())
     }
 
-    fn attached(&mut self, result: Result<Viewer, AttachError>) -> Result<(), Exit> {
+    fn attached(&mut self, result: Result<Box<Viewer>, AttachError>) -> Result<(), Exit> {
         let State::Attaching { request, .. } = &self.state else {
             return Ok(());
         };
@@ -374,7 +374,7 @@ impl Connection {
                 if !self.session.accept_play(request)? {
                     return Ok(()); // withdrawn meanwhile
                 }
-                self.change_state(State::Playing(Player::new(viewer)), EndReason::Client);
+                self.change_state(State::Playing(Player::new(*viewer)), EndReason::Client);
                 Ok(())
             }
             Err(AttachError::NotFound) => {
@@ -573,7 +573,7 @@ async fn next_of(state: &mut State, batch: &mut Batch, may_fill: bool) -> Wake {
             lost.await;
             Wake::Lost
         }
-        State::Attaching { attaching, .. } => Wake::Attached(attaching.await),
+        State::Attaching { attaching, .. } => Wake::Attached(attaching.await.map(Box::new)),
         State::Playing(player) => Wake::Player(player.next(batch, may_fill).await),
         _ => std::future::pending().await,
     }
