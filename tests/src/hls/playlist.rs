@@ -43,6 +43,72 @@ const ONCE: [&str; 6] = [
     "#EXT-X-ENDLIST",
 ];
 
+/// The tags read so far that apply to what follows.
+#[derive(Default)]
+struct Reading {
+    once: HashSet<String>,
+    target: Option<u64>,
+    sequence: Option<u64>,
+    discontinuity_sequence: u64,
+    independent_segments: bool,
+    ended: bool,
+    segments: Vec<Segment>,
+    duration: Option<f64>,
+    discontinuity: bool,
+    date: Option<i64>,
+}
+
+impl Reading {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let (tag, value) = line.split_once(':').unwrap_or((line, ""));
+        if ONCE.contains(&tag) && !self.once.insert(tag.to_owned()) {
+            return Err(format!("{tag} twice (P1)"));
+        }
+        if self.ended {
+            return Err(format!("{line:?} after ENDLIST"));
+        }
+        match tag {
+            "#EXT-X-VERSION" => {
+                number(tag, value)?;
+            }
+            "#EXT-X-TARGETDURATION" => self.target = Some(number(tag, value)?),
+            "#EXT-X-MEDIA-SEQUENCE" => self.sequence = Some(number(tag, value)?),
+            "#EXT-X-DISCONTINUITY-SEQUENCE" => {
+                if !self.segments.is_empty() || self.discontinuity {
+                    return Err("DISCONTINUITY-SEQUENCE after a segment or DISCONTINUITY (P7)".to_owned());
+                }
+                self.discontinuity_sequence = number(tag, value)?;
+            }
+            "#EXT-X-INDEPENDENT-SEGMENTS" => self.independent_segments = true,
+            "#EXT-X-ENDLIST" => self.ended = true,
+            "#EXT-X-DISCONTINUITY" => self.discontinuity = true,
+            "#EXT-X-PROGRAM-DATE-TIME" => {
+                self.date = Some(unix_ms(value).ok_or(format!("PDT {value:?} (P13)"))?);
+            }
+            "#EXTINF" => self.duration = Some(extinf(value)?),
+            "#EXT-X-PLAYLIST-TYPE" => return Err("PLAYLIST-TYPE in a sliding window (P15)".to_owned()),
+            _ if line.starts_with('#') || line.is_empty() => return Err(format!("unexpected line {line:?}")),
+            _ => self.uri(line)?,
+        }
+        Ok(())
+    }
+
+    fn uri(&mut self, line: &str) -> Result<(), String> {
+        let duration_s = self.duration.take().ok_or(format!("{line:?} without EXTINF"))?;
+        let first = self
+            .sequence
+            .ok_or("MEDIA-SEQUENCE missing before the first segment (P6)")?;
+        self.segments.push(Segment {
+            sequence: first + self.segments.len() as u64,
+            uri: relative(line)?,
+            duration_s,
+            discontinuity: std::mem::take(&mut self.discontinuity),
+            program_date_time_ms: self.date.take(),
+        });
+        Ok(())
+    }
+}
+
 impl MediaPlaylist {
     /// Parses and checks what can be told from one playlist alone.
     ///
@@ -52,67 +118,18 @@ impl MediaPlaylist {
         if !text.starts_with("#EXTM3U\n") || !text.ends_with('\n') || text.contains('\r') {
             return Err("must start with #EXTM3U, use LF only and end with one (P1)".to_owned());
         }
-        let mut seen = HashSet::new();
-        let mut target = None;
-        let mut sequence = None;
-        let mut playlist = Self {
-            target_duration: 0,
-            media_sequence: 0,
-            discontinuity_sequence: 0,
-            independent_segments: false,
-            ended: false,
-            segments: Vec::new(),
-        };
-        let mut duration = None;
-        let mut discontinuity = false;
-        let mut date = None;
+        let mut reading = Reading::default();
         for line in text.lines().skip(1) {
-            let (tag, value) = line.split_once(':').unwrap_or((line, ""));
-            if ONCE.contains(&tag) && !seen.insert(tag.to_owned()) {
-                return Err(format!("{tag} twice (P1)"));
-            }
-            if playlist.ended {
-                return Err(format!("{line:?} after ENDLIST"));
-            }
-            match tag {
-                "#EXT-X-VERSION" => {
-                    number(tag, value)?;
-                }
-                "#EXT-X-TARGETDURATION" => target = Some(number(tag, value)?),
-                "#EXT-X-MEDIA-SEQUENCE" => sequence = Some(number(tag, value)?),
-                "#EXT-X-DISCONTINUITY-SEQUENCE" => {
-                    if !playlist.segments.is_empty() || discontinuity {
-                        return Err("DISCONTINUITY-SEQUENCE after a segment or DISCONTINUITY (P7)".to_owned());
-                    }
-                    playlist.discontinuity_sequence = number(tag, value)?;
-                }
-                "#EXT-X-INDEPENDENT-SEGMENTS" => playlist.independent_segments = true,
-                "#EXT-X-ENDLIST" => playlist.ended = true,
-                "#EXT-X-DISCONTINUITY" => discontinuity = true,
-                "#EXT-X-PROGRAM-DATE-TIME" => {
-                    date = Some(unix_ms(value).ok_or(format!("PDT {value:?} (P13)"))?);
-                }
-                "#EXTINF" => duration = Some(extinf(value)?),
-                "#EXT-X-PLAYLIST-TYPE" => return Err("PLAYLIST-TYPE in a sliding window (P15)".to_owned()),
-                _ if line.starts_with("#EXT") => return Err(format!("unexpected tag {line:?}")),
-                _ if line.starts_with('#') || line.is_empty() => {
-                    return Err(format!("unexpected line {line:?}"));
-                }
-                _ => {
-                    let duration_s = duration.take().ok_or(format!("{line:?} without EXTINF"))?;
-                    let first = sequence.ok_or("MEDIA-SEQUENCE missing before the first segment (P6)")?;
-                    playlist.segments.push(Segment {
-                        sequence: first + playlist.segments.len() as u64,
-                        uri: relative(line)?,
-                        duration_s,
-                        discontinuity: std::mem::take(&mut discontinuity),
-                        program_date_time_ms: date.take(),
-                    });
-                }
-            }
+            reading.line(line)?;
         }
-        playlist.target_duration = target.ok_or("TARGETDURATION missing")?;
-        playlist.media_sequence = sequence.ok_or("MEDIA-SEQUENCE missing")?;
+        let playlist = Self {
+            target_duration: reading.target.ok_or("TARGETDURATION missing")?,
+            media_sequence: reading.sequence.ok_or("MEDIA-SEQUENCE missing")?,
+            discontinuity_sequence: reading.discontinuity_sequence,
+            independent_segments: reading.independent_segments,
+            ended: reading.ended,
+            segments: reading.segments,
+        };
         playlist.check()?;
         Ok(playlist)
     }
