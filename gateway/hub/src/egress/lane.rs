@@ -28,6 +28,7 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
     fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 }
 
+#[cfg(not(loom))] // tokio has no sockets under loom
 impl Sink for tokio::net::TcpStream {
     fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         tokio::net::TcpStream::try_write_vectored(self, slices)
