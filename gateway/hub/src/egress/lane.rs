@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::flush::{Flush, Layout};
 use super::format::Format;
 use crate::cursor::{Cursor, CursorRead};
 use crate::frame::{Frame, Role};
@@ -301,12 +302,13 @@ impl Floor {
     async fn deliver(&mut self, stream: &Arc<Stream>, first: u64, end: u64, frames: &[Arc<Frame>]) {
         let (format, enhanced) = self.kind;
         let wanted = |frame: &&Arc<Frame>| enhanced || frame.role() != Role::SideInfo;
-        let flush = Flush::render(format, frames.iter().filter(wanted));
+        let layout = Layout::of(format, frames.iter().filter(wanted));
+        let flush = Flush::new(&layout);
         let mut total = 0;
         let mut index = 0;
         let mut writes = 0;
         while let Some(chair) = self.chairs.get(index) {
-            match flush.write(chair, first, end) {
+            match chair.take(&flush, first, end) {
                 Written::All(bytes) => {
                     total += bytes;
                     index += 1;
@@ -334,117 +336,61 @@ impl Floor {
     }
 }
 
-/// Frames rendered for one kind of connection.
-struct Flush<'a> {
-    slices: Vec<IoSlice<'a>>,
-    frames: Vec<Rendered<'a>>,
-    bytes: usize,
-    /// Metadata or sequence headers are among the frames.
-    headers: bool,
-}
-
-/// One frame among the slices.
-struct Rendered<'a> {
-    frame: &'a Arc<Frame>,
-    first_slice: usize,
-    /// The bytes of the flush before it.
-    start: usize,
-}
-
 enum Written {
     All(u64),
     HandedBack(u64),
 }
 
-impl<'a> Flush<'a> {
-    fn render(format: Format, frames: impl Iterator<Item = &'a Arc<Frame>>) -> Self {
-        let mut flush = Self {
-            slices: Vec::new(),
-            frames: Vec::new(),
-            bytes: 0,
-            headers: false,
+impl Chair {
+    /// Writes what the seat needs of the frames `first..end`.
+    fn take(&self, flush: &Flush<'_>, first: u64, end: u64) -> Written {
+        let mut place = self.place.lock();
+        if place.left.is_none() && place.next < first {
+            self.leave(&mut place, LeftReason::Slow);
+        }
+        let Some(sink) = place.sink.as_ref() else {
+            return Written::HandedBack(0);
         };
-        for frame in frames {
-            flush.headers |= matches!(frame.role(), Role::Header | Role::Metadata);
-            flush.frames.push(Rendered {
-                frame,
-                first_slice: flush.slices.len(),
-                start: flush.bytes,
-            });
-            format.pieces(frame, frame.chunk_head(), |piece| {
-                flush.bytes += piece.len();
-                flush.slices.push(IoSlice::new(piece));
-            });
-        }
-        flush
-    }
-
-    /// Writes what one seat needs of the frames `first..end`.
-    fn write(&self, chair: &Chair, first: u64, end: u64) -> Written {
-        let mut place = chair.place.lock();
-        if place.left.is_some() {
-            return Written::HandedBack(0);
-        }
-        if place.next < first {
-            chair.leave(&mut place, LeftReason::Slow);
-            return Written::HandedBack(0);
-        }
-        let from = self
-            .frames
-            .partition_point(|rendered| rendered.frame.seq() < place.next);
-        let (first_slice, start) = self
-            .frames
-            .get(from)
-            .map_or((self.slices.len(), self.bytes), |r| (r.first_slice, r.start));
-        let wanted = self.bytes - start;
-        let slices = self.slices.get(first_slice..).unwrap_or_default();
-        let result = match &place.sink {
-            Some(_) if wanted == 0 => Ok(0),
-            Some(sink) => sink.try_write_vectored(slices),
-            None => return Written::HandedBack(0),
+        let start = flush.start_of(place.next);
+        let wanted = flush.bytes() - start;
+        let result = match wanted {
+            0 => Ok(0),
+            _ => flush.write_from(start, |slices| sink.try_write_vectored(slices)),
         };
         let (written, reason) = match result {
-            Ok(written) if written == wanted => {
-                place.next = place.next.max(end);
-                self.note_headers(&mut place);
-                chair.bytes.fetch_add(written as u64, Ordering::Relaxed);
-                return Written::All(written as u64);
-            }
-            Ok(written) => (written, LeftReason::Slow),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => (0, LeftReason::Slow),
-            Err(error) => (0, LeftReason::Failed(error.kind())),
+            Ok(written) if written == wanted => (written, None),
+            Ok(written) => (written, Some(LeftReason::Slow)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => (0, Some(LeftReason::Slow)),
+            Err(error) => (0, Some(LeftReason::Failed(error.kind()))),
         };
-        self.stop_at(&mut place, start + written);
-        self.note_headers(&mut place);
-        chair.bytes.fetch_add(written as u64, Ordering::Relaxed);
-        chair.leave(&mut place, reason);
-        Written::HandedBack(written as u64)
-    }
-
-    /// Notes which headers a seat has had now.
-    fn note_headers(&self, place: &mut Place) {
-        if !self.headers {
-            return;
+        match reason {
+            None => place.next = place.next.max(end),
+            Some(_) => place.stop_at(flush, start + written),
         }
-        for rendered in &self.frames {
-            if rendered.frame.seq() < place.next {
-                place.sent.take(rendered.frame);
+        for header in flush.headers_below(place.next) {
+            place.sent.take(header);
+        }
+        self.bytes.fetch_add(written as u64, Ordering::Relaxed);
+        match reason {
+            None => Written::All(written as u64),
+            Some(reason) => {
+                self.leave(&mut place, reason);
+                Written::HandedBack(written as u64)
             }
         }
     }
+}
 
-    /// Notes that a seat has had the flush up to this byte.
-    fn stop_at(&self, place: &mut Place, byte: usize) {
-        let reached = self.frames.partition_point(|rendered| rendered.start <= byte);
-        let Some(current) = reached.checked_sub(1).and_then(|index| self.frames.get(index)) else {
-            return;
-        };
-        let seq = current.frame.seq();
-        if byte > current.start {
-            place.partial = Some((current.frame.clone(), byte - current.start));
-            place.next = seq + 1;
-        } else {
-            place.next = place.next.max(seq);
+impl Place {
+    /// Notes that the seat has had the flush up to this byte.
+    fn stop_at(&mut self, flush: &Flush<'_>, byte: usize) {
+        match flush.frame_at(byte) {
+            Some((frame, 0)) => self.next = self.next.max(frame.seq()),
+            Some((frame, written)) => {
+                self.partial = Some((frame.clone(), written));
+                self.next = frame.seq() + 1;
+            }
+            None => {}
         }
     }
 }

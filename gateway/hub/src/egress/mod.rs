@@ -8,6 +8,7 @@
 //! everything is handed back to the viewer's task.
 
 mod batch;
+mod flush;
 mod format;
 mod lane;
 
