@@ -228,3 +228,53 @@ fn the_chunk_size_set_from_outside_is_kept_in_its_range() {
     let bytes = [type0(6, 0, VIDEO, 1, 500, &body(500)), type2(6, 1, &body(500))].concat();
     assert_eq!(reader.read(&mut &bytes[..]).unwrap().unwrap().body(), body(500));
 }
+
+#[test]
+fn lowered_limits_let_a_message_that_has_begun_be_completed() {
+    let mut reader = ChunkReader::new(with_head_room());
+    let large = 1 << 20;
+    let mut bytes = set_chunk_size(0x7FFF_FFFF);
+    bytes.extend(type0(5, 0, VIDEO, 1, large, &vec![1; large as usize]));
+    let (first, rest) = bytes.split_at(bytes.len() / 2);
+    assert_eq!(reader.read(&mut &first[..]), Ok(None));
+    let low = ReaderLimits {
+        max_message_bytes: 1000,
+        max_partial_bytes: 2000,
+        ..ReaderLimits::default()
+    };
+    reader.set_limits(low);
+    let message = reader.read(&mut &rest[..]).unwrap().expect("complete");
+    assert_eq!(message.body().len(), large as usize);
+    let too_long = type0(5, 0, VIDEO, 1, 1001, b"");
+    assert_eq!(
+        reader.read(&mut &too_long[..]),
+        Err(ChunkError::MessageTooLong {
+            length: 1001,
+            limit: 1000
+        })
+    );
+}
+
+#[test]
+fn lowered_and_raised_limits_bound_incomplete_messages() {
+    let small = |reader: &mut ChunkReader, csid| {
+        let head = type0(csid, 0, VIDEO, 1, 900, &[csid; 128]);
+        reader.read(&mut &head[..])
+    };
+    let mut reader = ChunkReader::new(with_head_room());
+    let limits = |max_partial_bytes| ReaderLimits {
+        max_partial_bytes,
+        ..ReaderLimits::default()
+    };
+    reader.set_limits(limits(2000));
+    assert_eq!(
+        [small(&mut reader, 3), small(&mut reader, 4)],
+        [Ok(None), Ok(None)]
+    );
+    reader.set_limits(limits(3000));
+    assert_eq!(small(&mut reader, 5), Ok(None));
+    assert!(matches!(
+        small(&mut reader, 6),
+        Err(ChunkError::PeerTooMuchPartial { limit: 3000, .. })
+    ));
+}

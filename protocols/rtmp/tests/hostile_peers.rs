@@ -101,6 +101,10 @@ fn dialogue() -> Vec<u8> {
         (0, call("FCUnpublish", 8.0, "key")),
         (1, publish(9.0, "key")),
         (0, call("deleteStream", 10.0, 1.0)),
+        (2, call("play", 11.0, "other")),
+        (2, call("receiveVideo", 0.0, false)),
+        (2, Command::new("pause", 0.0, [true.into(), Value::Number(1.0)])),
+        (2, Command::new("closeStream", 0.0, [])),
     ];
     for (message_stream_id, command) in commands {
         write(3, type_id::COMMAND, message_stream_id, &command.to_body());

@@ -6,7 +6,7 @@ use spillway_amf::Value;
 use spillway_rtmp::command::Command;
 use spillway_rtmp::message::{UserControl, type_id};
 use spillway_rtmp::session::{PlayRefusal, ServerEvent};
-use support::{Client, call, connect, connect_with};
+use support::{Client, call, connect, connect_with, publish};
 
 const PLAY_REPLIES: [&str; 4] = [
     "StreamBegin(1)",
@@ -137,6 +137,81 @@ fn vlc_pauses_and_goes_on() {
 }
 
 #[test]
+fn what_a_player_asks_for_while_it_waits_is_done_when_it_plays() {
+    let mut client = Client::connected("live");
+    client.send(0, &Command::new("createStream", 2.0, []));
+    client.send(1, &play(3.0, ["key".into()]));
+    let (request, _) = client.request();
+    client.events.clear();
+    client.replies();
+    let pause = |paused: bool| Command::new("pause", 0.0, [paused.into(), Value::Number(0.0)]);
+    client.send(1, &call("receiveVideo", 0.0, false));
+    client.send(1, &pause(false));
+    client.send(1, &call("receiveAudio", 0.0, true));
+    client.send(1, &pause(true));
+    assert!(client.events.is_empty());
+    assert!(client.replies().is_empty());
+
+    assert_eq!(client.session.accept_play(request), Ok(true));
+    assert_eq!(client.replies(), PLAY_REPLIES);
+    client.feed(&[]).expect("session goes on");
+    assert_eq!(
+        client.events,
+        [
+            ServerEvent::Paused(true),
+            ServerEvent::ReceiveAudio(true),
+            ServerEvent::ReceiveVideo(false)
+        ]
+    );
+    assert_eq!(
+        client.replies(),
+        [
+            "StreamEof(1)",
+            "onStatus(0)@1 NetStream.Pause.Notify",
+            "onStatus(0)@1 NetStream.Seek.Notify",
+            "onStatus(0)@1 NetStream.Play.Start"
+        ]
+    );
+    client.events.clear();
+    client.feed(&[]).expect("session goes on");
+    assert!(client.events.is_empty(), "each wish is told once");
+}
+
+#[test]
+fn remembered_wishes_come_before_later_ones() {
+    let mut client = Client::connected("live");
+    client.send(1, &play(3.0, ["key".into()]));
+    let (request, _) = client.request();
+    client.events.clear();
+    client.send(1, &call("pause", 0.0, true));
+    assert_eq!(client.session.accept_play(request), Ok(true));
+    client.send(1, &call("pause", 0.0, false));
+    assert_eq!(
+        client.events,
+        [ServerEvent::Paused(true), ServerEvent::Paused(false)]
+    );
+}
+
+#[test]
+fn wishes_of_a_play_that_was_refused_or_withdrawn_are_forgotten() {
+    for withdrawn in [false, true] {
+        let mut client = Client::connected("live");
+        client.send(1, &play(3.0, ["key".into()]));
+        let (request, _) = client.request();
+        client.send(1, &call("pause", 0.0, true));
+        if withdrawn {
+            client.send(1, &Command::new("closeStream", 0.0, []));
+        } else {
+            let refusal = PlayRefusal::StreamNotFound;
+            assert_eq!(client.session.refuse_play(request, refusal, "no"), Ok(true));
+        }
+        client.send(1, &play(4.0, ["key".into()]));
+        client.accept();
+        assert!(!client.events.contains(&ServerEvent::Paused(true)));
+    }
+}
+
+#[test]
 fn a_seek_is_confirmed_so_that_ffmpeg_takes_media_again() {
     let mut client = Client::playing();
     client.send(1, &Command::new("seek", 0.0, [Value::Number(0.0)]));
@@ -179,22 +254,44 @@ fn flash_closes_the_stream_and_plays_again_on_the_same_connection() {
 }
 
 #[test]
-fn flash_publishes_on_one_stream_and_plays_on_another() {
+fn a_connection_that_publishes_or_waits_to_publish_cannot_play() {
+    let waiting = || {
+        let mut client = Client::connected("live");
+        client.send(1, &publish(3.0, "key"));
+        client.events.clear();
+        client
+    };
+    for mut client in [Client::publishing(), waiting()] {
+        for message_stream_id in [1, 2] {
+            client.send(message_stream_id, &play(0.0, ["other".into()]));
+            assert!(client.events.is_empty());
+            let output = client.session.output().to_vec();
+            let advice = b"stop publishing first, or play on a second connection";
+            assert!(output.windows(advice.len()).any(|window| window == advice));
+            assert_eq!(
+                client.replies(),
+                [format!("onStatus(0)@{message_stream_id} NetStream.Play.Failed")]
+            );
+        }
+        client.send(1, &Command::new("closeStream", 0.0, []));
+        assert_eq!(client.events, [ServerEvent::PublishEnded]);
+        client.send(2, &play(0.0, ["other".into()]));
+        assert_eq!(client.accept(), "live/other");
+    }
+}
+
+#[test]
+fn a_refused_play_does_not_disturb_the_publish() {
     let mut client = Client::publishing();
     client.send(0, &Command::new("createStream", 4.0, []));
     client.send(2, &play(0.0, ["other".into()]));
-    assert_eq!(client.accept(), "live/other");
-    assert_eq!(client.session.play_stream_id(), 2);
-    client.message(4, type_id::AUDIO, 1, &[0xAF, 1, 0]);
-    assert_eq!(client.media().len(), 1);
-    // Media on the playing stream is nobody's.
-    client.message(4, type_id::AUDIO, 2, &[0xAF, 1, 0]);
-    assert!(client.media().is_empty());
-    // The player's end does not end the publish.
+    for message_stream_id in [1, 2] {
+        client.message(4, type_id::AUDIO, message_stream_id, &[0xAF, 1, 0]);
+    }
     client.send(0, &call("deleteStream", 0.0, 2.0));
-    assert_eq!(client.events, [ServerEvent::PlayEnded]);
     client.message(4, type_id::AUDIO, 1, &[0xAF, 1, 0]);
-    assert_eq!(client.media().len(), 1);
+    assert_eq!(client.media().len(), 3);
+    assert!(client.events.is_empty());
 }
 
 #[test]

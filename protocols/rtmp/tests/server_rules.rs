@@ -224,11 +224,32 @@ fn a_publish_under_the_same_name_restarts_and_under_another_is_refused() {
 }
 
 #[test]
-fn a_stream_that_plays_cannot_publish_at_the_same_time() {
-    let mut client = Client::playing();
-    client.send(1, &publish(4.0, "key"));
-    assert!(client.events.is_empty());
-    assert_eq!(client.replies(), ["onStatus(0)@1 NetStream.Publish.BadName"]);
+fn a_connection_that_plays_or_waits_to_play_cannot_publish() {
+    let waiting = || {
+        let mut client = Client::connected("live");
+        client.send(1, &call("play", 3.0, "key"));
+        client.events.clear();
+        client
+    };
+    for mut client in [Client::playing(), waiting()] {
+        for message_stream_id in [1, 2] {
+            client.send(message_stream_id, &publish(4.0, "other"));
+            assert!(client.events.is_empty());
+            let output = client.session.output().to_vec();
+            let advice = b"stop playing first, or publish on a second connection";
+            assert!(output.windows(advice.len()).any(|window| window == advice));
+            assert_eq!(
+                client.replies(),
+                [format!(
+                    "onStatus(0)@{message_stream_id} NetStream.Publish.Denied"
+                )]
+            );
+        }
+        client.send(1, &Command::new("closeStream", 0.0, []));
+        assert_eq!(client.events, [ServerEvent::PlayEnded]);
+        client.send(2, &publish(5.0, "other"));
+        assert_eq!(client.accept(), "live/other");
+    }
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl Partial {
         self.end.saturating_sub(self.buf.len())
     }
 
+    /// The memory it takes to complete the message.
+    pub(super) fn needed(&self) -> usize {
+        self.buf.capacity().max(self.end.saturating_add(self.tail_room))
+    }
+
     /// Appends received bytes, of which there are at most [`missing`](Partial::missing). `false` when the budget is
     /// exhausted.
     pub(super) fn append(&mut self, bytes: &[u8], budget: &mut Budget) -> bool {

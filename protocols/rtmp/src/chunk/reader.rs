@@ -165,6 +165,27 @@ impl ChunkReader {
         self.chunk_size = chunk_size.clamp(1, MAX_MESSAGE_BYTES);
     }
 
+    /// Changes what the peer may cost from the next message on.
+    ///
+    /// Messages that have begun may be completed: where they are more than the new limits allow, room for them and
+    /// for what the new limits allow beside them is left until they are done.
+    pub fn set_limits(&mut self, limits: ReaderLimits) {
+        self.options.limits = limits;
+        if limits.max_partial_bytes >= self.budget.limit {
+            self.budget.limit = limits.max_partial_bytes;
+        } else {
+            self.lower_budget();
+        }
+    }
+
+    /// Brings the budget down to the limit, as far as messages begun before it was lowered allow.
+    fn lower_budget(&mut self) {
+        let begun = self.streams.iter().filter_map(|stream| stream.partial.as_ref());
+        let needed = begun.fold(0, |sum: usize, partial| sum.saturating_add(partial.needed()));
+        let lowered = needed.saturating_add(self.options.limits.max_partial_bytes);
+        self.budget.limit = lowered.min(self.budget.limit);
+    }
+
     /// The chunk size in force, in bytes. Sizes over 2^24 − 1 are kept as that: no message is longer.
     pub fn chunk_size(&self) -> u32 {
         self.chunk_size
@@ -306,6 +327,9 @@ impl ChunkReader {
     ) -> Result<(), ChunkError> {
         if wire.chunk_type == 0 {
             self.abandon(index, wire)?;
+        }
+        if self.budget.limit > self.options.limits.max_partial_bytes {
+            self.lower_budget();
         }
         let limits = self.options.limits;
         let Some(stream) = self.streams.get_mut(index) else {

@@ -41,8 +41,6 @@ pub mod code {
     pub const UNPAUSE_NOTIFY: &str = "NetStream.Unpause.Notify";
     /// A seek was carried out.
     pub const SEEK_NOTIFY: &str = "NetStream.Seek.Notify";
-    /// Something failed; some servers use it for every refusal.
-    pub const FAILED: &str = "NetStream.Failed";
 }
 
 /// How bad a status is.

@@ -30,6 +30,16 @@ pub enum SessionError {
         /// The limit.
         limit: usize,
     },
+    /// The peer sent more than a client may that has no accepted publish.
+    #[error(
+        "peer sent {bytes} bytes in messages while no publish of it is accepted, the limit is {limit_bytes} until then; an encoder must publish and wait for the answer before it sends media, and a player has nothing to send"
+    )]
+    PeerTooMuchWithoutPublish {
+        /// Length of the message, or memory for all incomplete messages, in bytes.
+        bytes: u64,
+        /// The limit in force without an accepted publish.
+        limit_bytes: u64,
+    },
     /// The peer wants to publish or play and has not said which application.
     #[error("peer sent {command} before connect; it must connect first")]
     PeerNotConnected {
@@ -62,6 +72,7 @@ impl SessionError {
             Self::Chunk(_) => "chunk",
             Self::PeerNotReading { .. } | Self::LocalOutputFull { .. } => "not_reading",
             Self::PeerCommandTooLong { .. } => "command_too_long",
+            Self::PeerTooMuchWithoutPublish { .. } => "too_much_without_publish",
             Self::PeerNotConnected { .. } | Self::PeerConnectedTwice => "command_order",
             Self::LocalNotPublishing => "not_publishing",
         }

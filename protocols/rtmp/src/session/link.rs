@@ -28,7 +28,6 @@ pub(super) enum Incoming {
     /// Audio, video or data; `buf` is [`HEAD_ROOM`] zero bytes and the body.
     Media {
         kind: MediaKind,
-        message_stream_id: u32,
         timestamp_ms: u32,
         buf: Vec<u8>,
     },
@@ -46,7 +45,7 @@ pub(super) struct Link {
     received_bytes: u64,
     acknowledged_bytes: u64,
     window_bytes: u32,
-    aggregate: Option<(Aggregate, u32)>,
+    aggregate: Option<Aggregate>,
 }
 
 impl Link {
@@ -70,6 +69,11 @@ impl Link {
 
     pub(super) fn out(&mut self) -> &mut BytesMut {
         &mut self.out
+    }
+
+    /// Changes what the peer's chunk stream may cost; see [`ChunkReader::set_limits`].
+    pub(super) fn set_limits(&mut self, limits: ReaderLimits) {
+        self.reader.set_limits(limits);
     }
 
     /// Memory held for messages not yet complete, in bytes.
@@ -97,7 +101,6 @@ impl Link {
     fn take(&mut self, message: Message) -> Result<Option<Incoming>, SessionError> {
         let MessageHeader {
             type_id,
-            message_stream_id,
             timestamp_ms,
             ..
         } = message.header;
@@ -105,7 +108,6 @@ impl Link {
             let buf = message.into_buf();
             return Ok(Some(Incoming::Media {
                 kind,
-                message_stream_id,
                 timestamp_ms,
                 buf,
             }));
@@ -113,8 +115,7 @@ impl Link {
         match type_id {
             type_id::COMMAND | type_id::COMMAND_AMF3 => return command(&message),
             type_id::AGGREGATE => {
-                let aggregate = Aggregate::new(message.into_buf(), HEAD_ROOM, timestamp_ms);
-                self.aggregate = Some((aggregate, message_stream_id));
+                self.aggregate = Some(Aggregate::new(message.into_buf(), HEAD_ROOM, timestamp_ms));
             }
             type_id::WINDOW_ACK_SIZE => {
                 if let Some(window_bytes @ 1..) = message::leading_u32(message.body()) {
@@ -134,16 +135,14 @@ impl Link {
     }
 
     fn next_of_aggregate(&mut self) -> Option<Incoming> {
-        let (aggregate, message_stream_id) = self.aggregate.as_mut()?;
+        let aggregate = self.aggregate.as_mut()?;
         while let Some(sub) = aggregate.next_message() {
             if let Some(kind) = MediaKind::from_type_id(sub.type_id) {
                 let mut buf = Vec::with_capacity(HEAD_ROOM + sub.body.len() + TAIL_ROOM);
                 buf.resize(HEAD_ROOM, 0);
                 buf.extend_from_slice(sub.body);
-                let message_stream_id = *message_stream_id;
                 return Some(Incoming::Media {
                     kind,
-                    message_stream_id,
                     timestamp_ms: sub.timestamp_ms,
                     buf,
                 });

@@ -4,6 +4,7 @@
 //! `output`. Both sides work alike:
 //!
 //! 1. Call `read` with the received bytes until it returns `Ok(None)`; each `Some` is an event.
+//!    After an `accept_…` call it again, with no bytes if there are none: events may have waited.
 //! 2. After each `read` and after each call that answers something, take everything out of
 //!    `output` and send it.
 //! 3. At an error or at the end of the connection, send what is left in `output` and drop the

@@ -113,7 +113,6 @@ impl ClientSession {
                     kind,
                     timestamp_ms,
                     buf,
-                    ..
                 } => self.played(kind, timestamp_ms, buf),
                 Incoming::User(UserControl::StreamEof(_)) => self.ended(),
                 Incoming::User(_) => None,
@@ -175,11 +174,6 @@ impl ClientSession {
         }
         let id = Value::from(self.message_stream_id);
         self.link.command(0, &Command::new("deleteStream", 0.0, [id]))
-    }
-
-    /// Memory held for messages that are not complete, in bytes.
-    pub fn bytes_held(&self) -> usize {
-        self.link.bytes_held()
     }
 
     fn connect(&mut self) -> Result<(), SessionError> {

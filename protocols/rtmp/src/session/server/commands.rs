@@ -1,6 +1,6 @@
 //! What the server does at each of the client's commands.
 
-use super::streams::{NetStream, Purpose};
+use super::streams::{NetStream, Purpose, Wish};
 use super::{ConnectInfo, ServerEvent, ServerSession, SessionError};
 use crate::command::status::{Level, code, on_status};
 use crate::command::{Command, Connect, Request, reply};
@@ -37,10 +37,10 @@ impl ServerSession {
             Request::Play(name) => self.begin(Purpose::Play, message_stream_id, name),
             Request::CloseStream => self.close_stream(message_stream_id),
             Request::DeleteStream(id) => Ok(self.delete_stream(id.unwrap_or(message_stream_id))),
-            Request::Pause(paused) => self.pause(paused),
+            Request::Pause(paused) => self.wish(Wish::Paused(paused)),
             Request::Seek => self.seek(),
-            Request::ReceiveAudio(wanted) => self.receive(wanted, ServerEvent::ReceiveAudio(wanted)),
-            Request::ReceiveVideo(wanted) => self.receive(wanted, ServerEvent::ReceiveVideo(wanted)),
+            Request::ReceiveAudio(wanted) => self.wish(Wish::Audio(wanted)),
+            Request::ReceiveVideo(wanted) => self.wish(Wish::Video(wanted)),
             Request::Answer => Ok(None),
         }
     }
@@ -93,7 +93,8 @@ impl ServerSession {
     }
 
     /// A publish or a play. The same request on a stream that is busy with one restarts it; a
-    /// second one beside the first is refused.
+    /// second one beside the first is refused, and so is a publish while playing and a play while
+    /// publishing.
     fn begin(&mut self, purpose: Purpose, message_stream_id: u32, name: &str) -> Outcome {
         let command = if purpose == Purpose::Publish {
             "publish"
@@ -106,22 +107,17 @@ impl ServerSession {
             .ok_or(SessionError::PeerNotConnected { command })?;
         let path = StreamPath::new(&connect.app, &connect.tc_url, name);
 
-        let Some(id) = self.streams.resolve(message_stream_id) else {
-            return self.refuse_at_once(
-                purpose,
-                message_stream_id,
-                "No stream is free for this; create one, or delete one first.",
-            );
-        };
-        let other_use = self
-            .streams
-            .get(id)
-            .and_then(NetStream::purpose)
-            .filter(|used| *used != purpose);
-        if other_use.is_some() {
-            let description = "This stream is in use; close it first or create another one.";
-            return self.refuse_at_once(purpose, message_stream_id, description);
+        if let Some((code, description)) = self.other_use(purpose) {
+            return self.refuse_at_once(code, message_stream_id, description);
         }
+        let code = match purpose {
+            Purpose::Publish => code::PUBLISH_BAD_NAME,
+            Purpose::Play => code::PLAY_FAILED,
+        };
+        let Some(id) = self.streams.resolve(message_stream_id) else {
+            let description = "No stream is free for this; create one, or delete one first.";
+            return self.refuse_at_once(code, message_stream_id, description);
+        };
         let before = self
             .streams
             .current(purpose)
@@ -131,12 +127,13 @@ impl ServerSession {
             Some(_) => {
                 let description =
                     "This connection already has one; open a second connection for this stream.";
-                return self.refuse_at_once(purpose, message_stream_id, description);
+                return self.refuse_at_once(code, message_stream_id, description);
             }
             None => None,
         };
 
         let request = self.streams.begin(id, purpose, name, message_stream_id);
+        self.fit_allowance();
         let requested = request.map(|request| match purpose {
             Purpose::Publish => ServerEvent::PublishRequested {
                 request,
@@ -154,11 +151,24 @@ impl ServerSession {
         Ok(requested)
     }
 
-    fn refuse_at_once(&mut self, purpose: Purpose, message_stream_id: u32, description: &str) -> Outcome {
-        let code = match purpose {
-            Purpose::Publish => code::PUBLISH_BAD_NAME,
-            Purpose::Play => code::PLAY_FAILED,
+    /// Why a publish or a play has to wait: the connection does the other.
+    fn other_use(&self, purpose: Purpose) -> Option<(&'static str, &'static str)> {
+        let (other, code, description) = match purpose {
+            Purpose::Publish => (
+                Purpose::Play,
+                code::PUBLISH_DENIED,
+                "This connection plays a stream; stop playing first, or publish on a second connection.",
+            ),
+            Purpose::Play => (
+                Purpose::Publish,
+                code::PLAY_FAILED,
+                "This connection publishes a stream; stop publishing first, or play on a second connection.",
+            ),
         };
+        self.streams.current(other).map(|_| (code, description))
+    }
+
+    fn refuse_at_once(&mut self, code: &str, message_stream_id: u32, description: &str) -> Outcome {
         self.link
             .command(message_stream_id, &on_status(Level::Error, code, description))?;
         Ok(None)
@@ -174,6 +184,7 @@ impl ServerSession {
         match purpose? {
             Purpose::Publish => {
                 self.held.clear();
+                self.fit_allowance();
                 Some(ServerEvent::PublishEnded)
             }
             Purpose::Play => Some(ServerEvent::PlayEnded),
@@ -230,6 +241,32 @@ impl ServerSession {
             .current(Purpose::Play)
             .filter(|stream| stream.is_accepted())?;
         Some((stream.id, stream.reply_to()))
+    }
+
+    /// Carries out what a player wishes, or remembers it if its play waits for acceptance.
+    fn wish(&mut self, wish: Wish) -> Outcome {
+        if let Some(waiting) = self
+            .streams
+            .current_mut(Purpose::Play)
+            .filter(|stream| !stream.is_accepted())
+        {
+            waiting.remember(wish);
+            return Ok(None);
+        }
+        match wish {
+            Wish::Paused(paused) => self.pause(paused),
+            Wish::Audio(wanted) => self.receive(wanted, ServerEvent::ReceiveAudio(wanted)),
+            Wish::Video(wanted) => self.receive(wanted, ServerEvent::ReceiveVideo(wanted)),
+        }
+    }
+
+    /// Carries out a wish that was remembered when the play has been accepted since.
+    pub(super) fn next_wish(&mut self) -> Outcome {
+        let player = self.streams.current_mut(Purpose::Play);
+        match player.and_then(NetStream::take_wish) {
+            Some(wish) => self.wish(wish),
+            None => Ok(None),
+        }
     }
 
     fn pause(&mut self, paused: bool) -> Outcome {

@@ -1,5 +1,6 @@
 //! The server's side of a connection.
 
+mod allowance;
 mod commands;
 mod event;
 mod held;
@@ -15,15 +16,22 @@ use crate::command::status::{Level, code, on_status};
 use crate::command::{Connect, reply};
 use crate::handshake::ServerHandshake;
 use crate::message::UserControl;
+use allowance::Allowance;
 use bytes::BytesMut;
 use held::HeldMedia;
 use streams::{Purpose, Streams};
 
 /// The server's side of one connection, from the first byte on.
 ///
-/// A connection publishes at most one stream and plays at most one at a time; it may do either
-/// again after the other. The caller decides on each request by `accept_…` or `refuse_…`; until
-/// then the client waits and media it sends ahead is held. See [`super`] for how to drive it.
+/// A connection publishes one stream or plays one, never both at a time; it may do either again
+/// after the other. What it asks for beside that is refused here and never becomes an event. The
+/// caller decides on each request by `accept_…` or `refuse_…`; until then the client waits and
+/// media it sends ahead is held. See [`super`] for how to drive it.
+///
+/// The configured [`limits`](ServerOptions::limits) are for a client whose publish is accepted.
+/// Without one the longest message is 256 KiB and incomplete messages take 320 KiB at most, while
+/// one is requested as much as can be [held](ServerOptions::held_media_bytes) on top: before the
+/// caller has decided, anybody may be at the other end.
 pub struct ServerSession {
     options: ServerOptions,
     handshake: Option<ServerHandshake>,
@@ -33,26 +41,31 @@ pub struct ServerSession {
     held: HeldMedia,
     following_event: Option<ServerEvent>,
     stray_messages: u64,
+    allowance: Allowance,
 }
 
 impl ServerSession {
     /// A session at the start of its handshake.
     pub fn new(options: ServerOptions) -> Self {
+        let allowance = Allowance::Idle;
+        let limits = allowance.limits(&options);
         Self {
             handshake: Some(ServerHandshake::new(options.random_seed)),
-            link: Link::new(options.limits, options.out_limit_bytes, options.window_ack_bytes),
+            link: Link::new(limits, options.out_limit_bytes, options.window_ack_bytes),
             connect: None,
             streams: Streams::default(),
             held: HeldMedia::new(options.held_media_bytes),
             following_event: None,
             stray_messages: 0,
+            allowance,
             options,
         }
     }
 
     /// Consumes `input` from the front until there is an event, or the input is used up and there
-    /// is none. After [`accept_publish`](Self::accept_publish) call it even without new input: it
-    /// first gives out the media held meanwhile.
+    /// is none. After [`accept_publish`](Self::accept_publish) and
+    /// [`accept_play`](Self::accept_play) call it even without new input: it first gives out the
+    /// media held meanwhile, or what the player asked for meanwhile.
     ///
     /// # Errors
     /// See [`SessionError`]; the connection must be closed, after sending what is in the output.
@@ -68,8 +81,13 @@ impl ServerSession {
             if let Some(event) = self.following_event.take().or_else(|| self.next_held()) {
                 return Ok(Some(event));
             }
-            let Some(incoming) = self.link.read(input)? else {
-                return Ok(None);
+            if let Some(event) = self.next_wish()? {
+                return Ok(Some(event));
+            }
+            let incoming = match self.link.read(input) {
+                Ok(Some(incoming)) => incoming,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(self.allowance.explain(error, &self.options)),
             };
             let event = match incoming {
                 Incoming::Command {
@@ -78,10 +96,9 @@ impl ServerSession {
                 } => self.command(message_stream_id, &command)?,
                 Incoming::Media {
                     kind,
-                    message_stream_id,
                     timestamp_ms,
                     buf,
-                } => self.media(kind, message_stream_id, timestamp_ms, buf),
+                } => self.media(kind, timestamp_ms, buf),
                 Incoming::User(_) | Incoming::PeerBandwidth => None,
             };
             if event.is_some() {
@@ -106,6 +123,7 @@ impl ServerSession {
         };
         stream.accept();
         let (id, reply_to) = (stream.id, stream.reply_to());
+        self.fit_allowance();
         self.link.user_control(UserControl::StreamBegin(id))?;
         let status = on_status(Level::Status, code::PUBLISH_START, "Publishing has started.");
         self.link.command(reply_to, &status)?;
@@ -114,7 +132,8 @@ impl ServerSession {
 
     /// Refuses a publish. `description` is shown to a person: say what to change. Give the client
     /// a moment to read it before closing, or it will report a lost connection and try again.
-    /// Returns false if the request is no longer open.
+    /// Large frames that it has sent ahead are an error from then on. Returns false if the request
+    /// is no longer open.
     ///
     /// # Errors
     /// [`SessionError::PeerNotReading`].
@@ -132,7 +151,9 @@ impl ServerSession {
     }
 
     /// Lets the client play: tells it that the stream begins. Media sent afterwards must carry
-    /// [`play_stream_id`](Self::play_stream_id). Returns false if the request is no longer open.
+    /// [`play_stream_id`](Self::play_stream_id). If the client has paused, or turned audio or video
+    /// off or on, while it waited, the next [`read`](Self::read) says so before anything else and
+    /// answers it. Returns false if the request is no longer open.
     ///
     /// # Errors
     /// [`SessionError::PeerNotReading`].
@@ -176,6 +197,7 @@ impl ServerSession {
         };
         let reply_to = stream.reply_to();
         stream.release();
+        self.fit_allowance();
         self.link
             .command(reply_to, &on_status(Level::Error, code, description))?;
         Ok(true)
@@ -205,7 +227,8 @@ impl ServerSession {
     /// Ends the client's publish from this side, such as when another publisher took the name over
     /// ([`code::PUBLISH_BAD_NAME`]) or the server shuts down ([`code::UNPUBLISH_SUCCESS`]). Every
     /// code but the latter is sent as an error. Does nothing if the client publishes nothing; no
-    /// `PublishEnded` follows.
+    /// `PublishEnded` follows. Frames still on their way are thrown away, and large ones are an
+    /// error as before a publish: close the connection once the client has had a moment to read.
     ///
     /// # Errors
     /// [`SessionError::PeerNotReading`].
@@ -216,6 +239,7 @@ impl ServerSession {
         let reply_to = stream.reply_to();
         stream.release();
         self.held.clear();
+        self.fit_allowance();
         let level = if code == code::UNPUBLISH_SUCCESS {
             Level::Status
         } else {
@@ -265,41 +289,51 @@ impl ServerSession {
         self.link.bytes_held().saturating_add(self.held.bytes())
     }
 
-    /// Messages thrown away: media while nothing was published, and the oldest of the held media
-    /// when that became too much.
+    /// How many audio, video and data messages this session has thrown away since it began:
+    ///
+    /// - those that came while the client had no publish, before the first and after each that
+    ///   ended or was refused, which a player should never send;
+    /// - those that came while a publish waited for its acceptance and were more than
+    ///   [`held_media_bytes`](ServerOptions::held_media_bytes).
+    ///
+    /// Held media that is forgotten because its publish is refused or withdrawn is not counted, nor
+    /// are messages of other types. The count never falls.
     pub fn dropped_messages(&self) -> u64 {
         self.stray_messages.saturating_add(self.held.dropped_messages())
     }
 
     /// Media goes to the publish whatever its message stream id, because metadata often comes on
-    /// id 0 and some encoders use one id per kind. Only the id of a stream that plays is not it.
-    fn media(
-        &mut self,
-        kind: MediaKind,
-        message_stream_id: u32,
-        timestamp_ms: u32,
-        buf: Vec<u8>,
-    ) -> Option<ServerEvent> {
-        let accepted = match self.streams.current(Purpose::Publish) {
-            Some(stream) if !self.streams.plays(message_stream_id) => stream.is_accepted(),
-            _ => {
-                self.stray_messages = self.stray_messages.saturating_add(1);
-                return None;
+    /// id 0 and some encoders use one id per kind.
+    fn media(&mut self, kind: MediaKind, timestamp_ms: u32, buf: Vec<u8>) -> Option<ServerEvent> {
+        match self.allowance {
+            Allowance::Publishing => {
+                return Some(ServerEvent::Media {
+                    kind,
+                    timestamp_ms,
+                    buf,
+                });
             }
-        };
-        if accepted {
-            return Some(ServerEvent::Media {
-                kind,
-                timestamp_ms,
-                buf,
-            });
+            Allowance::Pending => self.held.push(kind, timestamp_ms, buf),
+            Allowance::Idle => self.stray_messages = self.stray_messages.saturating_add(1),
         }
-        self.held.push(kind, timestamp_ms, buf);
         None
     }
 
+    /// To be called when a publish is requested, accepted, refused or over.
+    fn fit_allowance(&mut self) {
+        let allowance = match self.streams.current(Purpose::Publish) {
+            None => Allowance::Idle,
+            Some(stream) if stream.is_accepted() => Allowance::Publishing,
+            Some(_) => Allowance::Pending,
+        };
+        if allowance != self.allowance {
+            self.allowance = allowance;
+            self.link.set_limits(allowance.limits(&self.options));
+        }
+    }
+
     fn next_held(&mut self) -> Option<ServerEvent> {
-        if self.held.is_empty() || !self.streams.current(Purpose::Publish)?.is_accepted() {
+        if self.held.is_empty() || self.allowance != Allowance::Publishing {
             return None;
         }
         self.held.pop()

@@ -22,6 +22,23 @@ struct Use {
     /// The message stream the client sent its command on, where it looks for the answers.
     reply_to: u32,
     accepted: bool,
+    wishes: Wishes,
+}
+
+/// What a player asked for while its play waited for acceptance; the last word on each counts.
+#[derive(Debug, Default)]
+struct Wishes {
+    paused: Option<bool>,
+    audio: Option<bool>,
+    video: Option<bool>,
+}
+
+/// A player's wish about the media it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    Paused(bool),
+    Audio(bool),
+    Video(bool),
 }
 
 #[derive(Debug)]
@@ -51,6 +68,26 @@ impl NetStream {
 
     pub(super) fn reply_to(&self) -> u32 {
         self.current.as_ref().map_or(self.id, |current| current.reply_to)
+    }
+
+    /// Remembers a wish until [`take_wish`](Self::take_wish).
+    pub(super) fn remember(&mut self, wish: Wish) {
+        let Some(current) = &mut self.current else { return };
+        match wish {
+            Wish::Paused(paused) => current.wishes.paused = Some(paused),
+            Wish::Audio(wanted) => current.wishes.audio = Some(wanted),
+            Wish::Video(wanted) => current.wishes.video = Some(wanted),
+        }
+    }
+
+    /// A remembered wish; none before the play is accepted.
+    pub(super) fn take_wish(&mut self) -> Option<Wish> {
+        let current = self.current.as_mut().filter(|current| current.accepted)?;
+        let wishes = &mut current.wishes;
+        let paused = wishes.paused.take().map(Wish::Paused);
+        paused
+            .or_else(|| wishes.audio.take().map(Wish::Audio))
+            .or_else(|| wishes.video.take().map(Wish::Video))
     }
 
     /// Ends what the stream does; the stream stays.
@@ -135,6 +172,7 @@ impl Streams {
             name: name.to_owned(),
             reply_to,
             accepted: false,
+            wishes: Wishes::default(),
         });
         self.requests = self.requests.wrapping_add(1);
         Some(request)
@@ -158,11 +196,6 @@ impl Streams {
         self.list
             .iter_mut()
             .find(|stream| stream.purpose() == Some(purpose))
-    }
-
-    /// Whether stream `id` is one that plays.
-    pub(super) fn plays(&self, id: u32) -> bool {
-        self.get(id).and_then(NetStream::purpose) == Some(Purpose::Play)
     }
 }
 
