@@ -13,4 +13,6 @@ mod testing;
 
 pub use admin::{AdminState, Readiness, admin_router};
 pub use live::{LiveOptions, LiveState, live_router};
-pub use serve::{Connection, ServeCounters, ServeOptions, ServeSnapshot, StallGuard, serve};
+pub use serve::{
+    Connection, ServeCounters, ServeOptions, ServeSnapshot, StallGuard, is_of_one_connection, serve, tune,
+};

@@ -49,12 +49,21 @@ impl Source {
 
     /// A key frame and `frames - 1` others, each with an audio frame.
     pub(crate) fn gop(&mut self, frames: usize) {
+        self.gop_of(frames, 200);
+    }
+
+    /// The same with pictures of about this size.
+    pub(crate) fn gop_of(&mut self, frames: usize, picture_bytes: usize) {
         for index in 0..frames {
             let (first, nal) = if index == 0 { (0x17, 0x65) } else { (0x27, 0x41) };
-            let payload = [self.at_ms as u8; 200];
-            let body = [&[first, 1, 0, 0, 0, 0, 0, 0, 201, nal][..], &payload].concat();
+            let picture = vec![self.at_ms as u8; picture_bytes];
+            let length = (1 + picture.len() as u32).to_be_bytes();
+            let body = [&[first, 1, 0, 0, 0][..], &length, &[nal], &picture].concat();
             self.push(TagType::Video, &body);
-            self.push(TagType::Audio, &[&[0xAF, 1][..], &payload].concat());
+            self.push(
+                TagType::Audio,
+                &[&[0xAF, 1][..], &[self.at_ms as u8; 200]].concat(),
+            );
             self.at_ms += FRAME_MS;
         }
     }

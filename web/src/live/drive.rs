@@ -1,25 +1,26 @@
 //! [`Drive`]: plays a stream to an HTTP-FLV viewer's socket, past hyper.
 //!
 //! hyper writes the answer's head and the FLV header. From then on its body yields nothing until the stream is
-//! over, and this writes the tags, as chunks of the transfer coding where there is one. hyper flushes whatever
-//! it holds before it waits for a body, so its bytes and ours never mix.
+//! over, and this writes the tags, as chunks of the transfer coding where there is one. What hyper holds is out
+//! before the first tag goes past it (`Transport::flushed`), and it has no more to say before the body ends, so
+//! its bytes and ours never mix.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spillway_hub::{Batch, EndReason, Format, LeftReason, MESSAGE_STREAM_ID, Seat, Viewer};
+use spillway_hub::{Batch, EndReason, Format, Viewer};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+use super::player::{Player, reason_of};
 
 /// A viewer and its socket.
 #[derive(Debug)]
 pub(super) struct Drive {
-    viewer: Viewer,
-    socket: Arc<TcpStream>,
-    format: Format,
+    player: Player,
     batch: Batch,
-    seat: Option<Seat>,
+    socket: Arc<TcpStream>,
     stall_timeout: Duration,
 }
 
@@ -31,11 +32,9 @@ impl Drive {
         stall_timeout: Duration,
     ) -> Self {
         Self {
-            viewer,
-            socket,
-            format,
+            player: Player::new(viewer, format),
             batch: Batch::new(format),
-            seat: None,
+            socket,
             stall_timeout,
         }
     }
@@ -43,62 +42,43 @@ impl Drive {
     /// Plays until there is no more to play or nobody to play to.
     pub(super) async fn run(&mut self) -> EndReason {
         loop {
-            if let Err(reason) = self.write().await {
-                return reason;
+            if let Err(error) = self.write().await {
+                return reason_of(&error);
             }
-            self.seat = self.viewer.sit(self.format, &self.socket);
-            if let Some(seat) = &self.seat {
-                seat.handed_back().await;
-                if let Err(reason) = self.stand() {
-                    return reason;
+            if self.player.sit(&self.socket) {
+                self.player.handed_back().await;
+                if let Err(error) = self.player.stand(&mut self.batch) {
+                    return reason_of(&error);
                 }
-                continue;
-            }
-            match self.viewer.next(self.batch.refill()).await {
-                Ok(()) => self.batch.begin(MESSAGE_STREAM_ID),
-                Err(reason) => return reason,
+            } else if let Err(reason) = self.player.next(&mut self.batch).await {
+                return reason;
             }
         }
     }
 
-    async fn write(&mut self) -> Result<(), EndReason> {
+    async fn write(&mut self) -> io::Result<()> {
         while !self.batch.is_done() {
             match self
                 .batch
                 .write_with(|slices| self.socket.try_write_vectored(slices))
             {
-                Ok(count) => self.viewer.sent(count as u64),
+                Ok(count) => self.player.sent(count as u64),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    match timeout(self.stall_timeout, self.socket.writable()).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(_)) => return Err(EndReason::Client),
-                        Err(_) => return Err(EndReason::Stalled),
-                    }
+                    timeout(self.stall_timeout, self.socket.writable()).await??;
                 }
-                Err(_) => return Err(EndReason::Client),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    fn stand(&mut self) -> Result<(), EndReason> {
-        let Some(seat) = self.seat.take() else {
-            return Ok(());
-        };
-        let left = self.viewer.stand(seat);
-        if let Some((frame, written)) = left.partial {
-            self.batch.resume(frame, written);
-        }
-        match left.reason {
-            LeftReason::Failed(_) => Err(EndReason::Client),
-            LeftReason::Asked | LeftReason::Slow | LeftReason::Closed => Ok(()),
-        }
+    /// Whether the last tag that was begun is out whole.
+    pub(super) fn at_tag_start(&self) -> bool {
+        self.batch.at_message_start()
     }
 
     /// Ends the session for this reason.
-    pub(super) fn end(mut self, reason: EndReason) {
-        // What the lane found out about the connection is already the reason, or no longer matters.
-        let _ = self.stand();
-        self.viewer.end(reason);
+    pub(super) fn end(self, reason: EndReason) {
+        self.player.end(reason);
     }
 }

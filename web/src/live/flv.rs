@@ -1,6 +1,5 @@
 //! HTTP-FLV: one endless answer of FLV tags, each the stream's own buffer.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -12,9 +11,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use spillway_flv::tag;
 use spillway_hub::{EndReason, Format, Frame, Hub, Protocol, StreamKey, Viewer};
+use thiserror::Error;
 
 use super::drive::Drive;
-use super::{connection_of, refusal, session, ws};
+use super::{connection_of, count_refusal, refusal, refused, session, ws};
 use crate::http::answer;
 use crate::serve::Connection;
 
@@ -23,9 +23,21 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 
 /// `/APP/NAME.flv`. The status is decided only once the stream is there or is not: a GET waits up to
 /// `play.wait` for a publisher; HEAD tells what is there now and starts no viewer.
-pub(super) async fn answer(hub: &Hub, key: StreamKey, request: Request) -> Response {
+pub(super) async fn answer(hub: &Hub, stream: &str, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    if ws::handshake::is_asked(&parts) {
+    let for_ws = ws::handshake::is_asked(&parts);
+    let key = match StreamKey::parse(stream) {
+        Ok(key) => key,
+        Err(error) => {
+            if parts.method == Method::GET {
+                let protocol = if for_ws { Protocol::Ws } else { Protocol::Flv };
+                let info = session(protocol, &connection_of(&parts.extensions));
+                count_refusal(hub, &info, EndReason::Refused, &error);
+            }
+            return answer::not_found();
+        }
+    };
+    if for_ws {
         return ws::start(hub, key, parts);
     }
     let response = if parts.method == Method::HEAD {
@@ -35,12 +47,16 @@ pub(super) async fn answer(hub: &Hub, key: StreamKey, request: Request) -> Respo
         if !playable {
             return answer::not_found();
         }
-        Response::new(Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()))
+        Response::new(Body::from_stream(stream::empty::<Result<Bytes, Unfinished>>()))
     } else {
         let connection = connection_of(&parts.extensions);
-        match hub.attach(&key, session(Protocol::Flv, &connection)).await {
+        let info = session(Protocol::Flv, &connection);
+        match hub.attach(&key, info).await {
             Ok(viewer) => Response::new(body(viewer, connection, parts.version)),
-            Err(error) => return refusal(error),
+            Err(error) => {
+                refused(hub, &info, error);
+                return refusal(error);
+            }
         }
     };
     with_headers(response, parts.version)
@@ -60,33 +76,39 @@ fn with_headers(mut response: Response, version: Version) -> Response {
 fn body(viewer: Viewer, connection: Connection, version: Version) -> Body {
     let tracks = viewer.tracks();
     let header = Bytes::copy_from_slice(&tag::file_header(tracks.has_audio, tracks.has_video));
-    let player = match connection.transport() {
+    let way = match connection.transport() {
         Some(transport) => {
             let chunked = version >= Version::HTTP_11;
             let format = if chunked { Format::FlvChunked } else { Format::Flv };
-            Player::Driven(Drive::new(
+            Way::Driven(Drive::new(
                 viewer,
                 transport.socket.clone(),
                 format,
                 transport.stall_timeout,
             ))
         }
-        None => Player::Polled {
+        None => Way::Polled {
             viewer,
             batch: Vec::new(),
             next: 0,
         },
     };
     let feed = Feed {
-        player: Some(player),
+        way: Some(way),
         connection,
         header: Some(header),
     };
     Body::from_stream(stream::unfold(feed, Feed::step))
 }
 
+/// The viewer is gone before its stream was over: hyper must drop the connection, because a proper end of the
+/// answer would be a lie and, past a half-written chunk, be taken for media.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the answer stays unfinished: {}", .0.label())]
+struct Unfinished(EndReason);
+
 /// How the tags get to the viewer.
-enum Player {
+enum Way {
     /// Past hyper, to the socket.
     Driven(Drive),
     /// Through hyper, where there is no socket at hand.
@@ -97,40 +119,55 @@ enum Player {
     },
 }
 
+impl Way {
+    /// Whether the answer may end properly here: the stream is over and no tag is half written.
+    fn is_finished(&self, reason: EndReason) -> bool {
+        let whole = match self {
+            Self::Driven(drive) => drive.at_tag_start(),
+            Self::Polled { .. } => true,
+        };
+        whole && matches!(reason, EndReason::StreamEnded | EndReason::Shutdown)
+    }
+}
+
 /// A viewer as a stream: the FLV header, then the tags as far as they go through hyper.
 struct Feed {
-    player: Option<Player>,
+    way: Option<Way>,
     connection: Connection,
     header: Option<Bytes>,
 }
 
 impl Feed {
-    async fn step(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+    async fn step(mut self) -> Option<(Result<Bytes, Unfinished>, Self)> {
         if let Some(header) = self.header.take() {
             return Some((Ok(header), self));
         }
-        let result = match self.player.as_mut()? {
-            Player::Driven(drive) => {
+        let way = self.way.as_mut()?;
+        let result = match way {
+            Way::Driven(drive) => {
                 if let Some(transport) = self.connection.transport() {
                     transport.flushed().await;
                 }
                 Err(drive.run().await)
             }
-            Player::Polled { viewer, batch, next } => polled_tag(viewer, batch, next).await,
+            Way::Polled { viewer, batch, next } => polled_tag(viewer, batch, next).await,
         };
-        match result {
-            Ok(tag) => Some((Ok(tag), self)),
-            Err(reason) => {
-                self.end(reason);
-                None
-            }
-        }
+        let reason = match result {
+            Ok(tag) => return Some((Ok(tag), self)),
+            Err(reason) => reason,
+        };
+        let finished = way.is_finished(reason);
+        self.end(reason);
+        (!finished).then_some((Err(Unfinished(reason)), self))
     }
 
     fn end(&mut self, reason: EndReason) {
-        match self.player.take() {
-            Some(Player::Driven(drive)) => drive.end(reason),
-            Some(Player::Polled { viewer, .. }) => viewer.end(reason),
+        if reason == EndReason::Stalled {
+            self.connection.note_stalled();
+        }
+        match self.way.take() {
+            Some(Way::Driven(drive)) => drive.end(reason),
+            Some(Way::Polled { viewer, .. }) => viewer.end(reason),
             None => {}
         }
     }
@@ -162,3 +199,6 @@ impl Drop for Feed {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 mod drive;
 mod flv;
 mod hls;
+mod player;
 mod route;
 mod streams;
 mod ws;
@@ -15,7 +16,7 @@ use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, Method};
 use axum::middleware;
 use axum::response::Response;
-use spillway_hub::{AttachError, Hub, Protocol, SessionInfo, StreamKey};
+use spillway_hub::{AttachError, EndReason, Hub, Protocol, SessionInfo, StreamKey};
 
 use crate::assets;
 use crate::http::{answer, cors};
@@ -104,10 +105,7 @@ impl Live {
             Target::Streams if self.options.list_streams => self.list.answer(&self.hub),
             Target::Page { stream, depth } => self.page(stream, depth, request.headers()),
             Target::PageSlash { name } => answer::redirect(&format!("../{name}")),
-            Target::Flv(stream) => match StreamKey::parse(stream) {
-                Ok(key) => flv::answer(&self.hub, key, request).await,
-                Err(_) => answer::not_found(),
-            },
+            Target::Flv(stream) => flv::answer(&self.hub, stream, request).await,
             Target::Multivariant(_)
             | Target::MultivariantOuter(_)
             | Target::Media(_)
@@ -144,6 +142,23 @@ fn session(protocol: Protocol, connection: &Connection) -> SessionInfo {
 
 fn connection_of(extensions: &axum::http::Extensions) -> Connection {
     extensions.get::<Connection>().cloned().unwrap_or_default()
+}
+
+/// Counts a viewer that gets no stream.
+fn refused(hub: &Hub, info: &SessionInfo, error: AttachError) {
+    let reason = match error {
+        AttachError::NotFound => EndReason::NotFound,
+        _ => EndReason::Refused,
+    };
+    count_refusal(hub, info, reason, &error);
+}
+
+fn count_refusal(hub: &Hub, info: &SessionInfo, reason: EndReason, why: &dyn std::error::Error) {
+    hub.stats().viewer_ended(info.protocol, reason);
+    tracing::info!(
+        session = %info.id, peer = %info.peer, protocol = info.protocol.label(), reason = %why,
+        "viewer refused"
+    );
 }
 
 /// The answer to a viewer that gets no stream.

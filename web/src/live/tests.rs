@@ -5,7 +5,7 @@ use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use spillway_hub::{Hub, Protocol};
+use spillway_hub::{EndReason, Hub, HubOptions, Protocol};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -125,6 +125,7 @@ async fn an_unknown_stream_is_404_and_head_tells_without_a_viewer() {
     assert_eq!(response.status(), 404);
     assert_eq!(response.headers()["cache-control"], "no-store");
     assert_eq!(text(response).await, "not found\n");
+    assert_eq!(refusals(&hub, EndReason::NotFound), 1);
     let head = || Request::head("/live/cam.flv").body(Body::empty()).unwrap();
     assert_eq!(ask(&hub, head()).await.status(), 404);
     let _source = Source::start(&hub, "live/cam");
@@ -132,6 +133,25 @@ async fn an_unknown_stream_is_404_and_head_tells_without_a_viewer() {
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["content-type"], "video/x-flv");
     assert_eq!(viewers(&hub, Protocol::Flv), 0);
+    assert_eq!(refusals(&hub, EndReason::NotFound), 1);
+}
+
+fn refusals(hub: &Hub, reason: EndReason) -> u64 {
+    hub.stats().viewer_ends(Protocol::Flv, reason)
+}
+
+#[tokio::test]
+async fn a_viewer_that_is_refused_is_counted() {
+    let hub = Hub::new(HubOptions {
+        max_viewers_per_stream: 1,
+        ..HubOptions::default()
+    });
+    let _source = Source::start(&hub, "live/cam");
+    let _first = get(&hub, "/live/cam.flv").await;
+    assert_eq!(get(&hub, "/live/cam.flv").await.status(), 503);
+    assert_eq!(refusals(&hub, EndReason::Refused), 1);
+    assert_eq!(get(&hub, "/live/%00.flv").await.status(), 404);
+    assert_eq!(refusals(&hub, EndReason::Refused), 2);
 }
 
 #[tokio::test]
@@ -282,18 +302,17 @@ async fn the_list_shows_what_is_live_unless_switched_off() {
 
 /// Runs the public routes on a real listener.
 pub(super) async fn listen(hub: &Hub) -> std::net::SocketAddr {
+    listen_with(hub, ServeOptions::default()).await
+}
+
+pub(super) async fn listen_with(hub: &Hub, options: ServeOptions) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = live_router(LiveState {
         hub: hub.clone(),
         options: LiveOptions::default(),
     });
-    tokio::spawn(serve(
-        listener,
-        router,
-        ServeOptions::default(),
-        CancellationToken::new(),
-    ));
+    tokio::spawn(serve(listener, router, options, CancellationToken::new()));
     address
 }
 

@@ -13,7 +13,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -26,14 +25,8 @@ use super::connection::{Connection, Tasks, Transport};
 use super::options::ServeOptions;
 use super::socket::SharedSocket;
 use super::stall::StallGuard;
+use super::tune::{is_of_one_connection, tune};
 
-/// The unsent bytes the kernel may hold for one connection: enough for a second of most streams, small enough
-/// that a viewer's lag is seen here and not hidden in a send buffer of megabytes.
-const NOTSENT_LOWAT_BYTES: u32 = 128 * 1024;
-/// When keep-alive probes of a silent TCP connection start and how often they follow: a peer that vanished
-/// without a FIN is gone after about two minutes even when nothing is being sent.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Bytes of a response that hyper queues before it waits for the socket: one media batch.
 const MAX_QUEUED_BYTES: usize = 256 * 1024;
 /// hyper refuses smaller bounds than this.
@@ -83,6 +76,8 @@ fn http_builder(options: &ServeOptions) -> http1::Builder {
         .max_header_size(options.max_header_bytes.max(MIN_HEADER_BYTES))
         .max_buf_size(MAX_QUEUED_BYTES.max(options.max_header_bytes))
         .writev(true)
+        // FLV answers go past hyper and need what it holds to be out: see `Transport::flushed`.
+        .pipeline_flush(false)
         .keep_alive(true);
     http
 }
@@ -134,14 +129,14 @@ impl Server {
             }
             return;
         };
-        if let Err(error) = configure(&stream) {
+        if let Err(error) = tune(&stream) {
             debug!(%peer, %error, "socket options refused");
         }
         let socket = Arc::new(stream);
         let io = StallGuard::new(SharedSocket(Arc::clone(&socket)), self.options.stall_timeout);
         let transport = Transport {
             socket,
-            pending: io.pending_flag(),
+            flushes: io.flushes(),
             stall_timeout: self.options.stall_timeout,
         };
         let connection = Connection::new(
@@ -197,38 +192,6 @@ impl Server {
             self.tasks.tracker.wait().await;
         }
     }
-}
-
-fn configure(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    let keepalive = TcpKeepalive::new()
-        .with_time(KEEPALIVE_IDLE)
-        .with_interval(KEEPALIVE_INTERVAL);
-    socket.set_tcp_keepalive(&keepalive)?;
-    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
-    socket.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
-    Ok(())
-}
-
-/// Whether `accept` failed because of the connection at hand and not for want of a resource.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkDown,
-        NetworkUnreachable, PermissionDenied, TimedOut,
-    };
-    matches!(
-        error.kind(),
-        ConnectionAborted
-            | ConnectionRefused
-            | ConnectionReset
-            | HostUnreachable
-            | Interrupted
-            | NetworkDown
-            | NetworkUnreachable
-            | PermissionDenied
-            | TimedOut
-    )
 }
 
 /// Tells the peer that the listener is full, and reads what it sends so that the close is no reset which

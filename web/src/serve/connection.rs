@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -26,18 +26,25 @@ pub struct Connection(Arc<Inner>);
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
     pub(crate) socket: Arc<TcpStream>,
-    /// True while hyper waits to write.
-    pub(super) pending: Arc<AtomicBool>,
+    /// How often hyper has written everything it held.
+    pub(super) flushes: Arc<AtomicU64>,
     pub(crate) stall_timeout: Duration,
 }
 
 impl Transport {
-    /// Waits until hyper has written what it holds. It must be awaited in an answer's body: hyper flushes
-    /// whenever a body keeps it waiting.
+    /// Waits until hyper has written what it holds. It must be awaited in an answer's body.
+    ///
+    /// This leans on two things in hyper. It flushes whenever a body keeps it waiting, which `yield_now` does
+    /// once each time. And it flushes the socket only when its own buffer is empty, unless its `pipeline_flush`
+    /// is on: that holds answers back while further requests are waiting, so it must stay off
+    /// (`accept::http_builder`). Seeing a flush instead of only giving hyper the time for one is what keeps the
+    /// bytes apart should it ever poll a body twice in between.
     pub(crate) async fn flushed(&self) {
+        let before = self.flushes.load(Ordering::Relaxed);
         loop {
             tokio::task::yield_now().await;
-            if !self.pending.load(Ordering::Relaxed) || self.socket.writable().await.is_err() {
+            let flushed = self.flushes.load(Ordering::Relaxed) != before;
+            if flushed || self.socket.writable().await.is_err() {
                 return;
             }
         }
@@ -105,6 +112,11 @@ impl Connection {
         self.0.stalled.load(Ordering::Relaxed)
     }
 
+    /// Notes that the peer took no byte for the stall time-out from what was written past hyper.
+    pub(crate) fn note_stalled(&self) {
+        self.0.stalled.store(true, Ordering::Relaxed);
+    }
+
     /// Runs the connection's work, or the rest of it after an upgrade; the listener's drain waits for it. A
     /// panic ends only this task.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -132,5 +144,30 @@ impl Drop for Inner {
             self.counters.stalled();
         }
         self.counters.closed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn nothing_goes_past_hyper_before_it_has_flushed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let flushes = Arc::new(AtomicU64::new(3));
+        let transport = Transport {
+            socket: Arc::new(socket),
+            flushes: flushes.clone(),
+            stall_timeout: Duration::from_secs(1),
+        };
+        let waiting = tokio::spawn(async move { transport.flushed().await });
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!waiting.is_finished());
+        flushes.store(4, Ordering::Relaxed);
+        waiting.await.unwrap();
     }
 }

@@ -8,12 +8,14 @@ mod counters;
 mod options;
 mod socket;
 mod stall;
+mod tune;
 
 pub use accept::serve;
 pub use connection::Connection;
 pub use counters::{ServeCounters, ServeSnapshot};
 pub use options::ServeOptions;
 pub use stall::StallGuard;
+pub use tune::{is_of_one_connection, tune};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct StallGuard<T> {
     timer: Option<Pin<Box<Sleep>>>,
     armed: bool,
     stalled: Arc<AtomicBool>,
-    pending: Arc<AtomicBool>,
+    flushes: Arc<AtomicU64>,
 }
 
 impl<T> StallGuard<T> {
@@ -35,7 +35,7 @@ impl<T> StallGuard<T> {
             timer: None,
             armed: false,
             stalled: Arc::default(),
-            pending: Arc::default(),
+            flushes: Arc::default(),
         }
     }
 
@@ -44,13 +44,12 @@ impl<T> StallGuard<T> {
         Arc::clone(&self.stalled)
     }
 
-    /// A flag that is true while a write waits for the layer below.
-    pub(crate) fn pending_flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.pending)
+    /// How often everything was flushed that had been written.
+    pub(crate) fn flushes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.flushes)
     }
 
     fn watch<R>(&mut self, cx: &mut Context<'_>, write: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
-        self.pending.store(write.is_pending(), Ordering::Relaxed);
         if write.is_ready() {
             self.armed = false;
             return write;
@@ -105,6 +104,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for StallGuard<T> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flush = Pin::new(&mut self.inner).poll_flush(cx);
+        if let Poll::Ready(Ok(())) = &flush {
+            self.flushes.fetch_add(1, Ordering::Relaxed);
+        }
         self.watch(cx, flush)
     }
 

@@ -1,21 +1,23 @@
 //! One WebSocket player, from the 101 to the close.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use spillway_flv::tag;
-use spillway_hub::{AttachError, EndReason, Format, Hub, LeftReason, Seat, SessionInfo, StreamKey, Viewer};
+use spillway_hub::{AttachError, EndReason, Format, Hub, SessionInfo, StreamKey};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::debug;
 
+use super::super::player::{Player, reason_of};
+use super::super::refused;
 use super::inbound::{Inbound, InboundError, Reader};
-use super::outbound::{MAX_SLICES, Outbox};
+use super::outbound::Outbox;
 
 /// RFC 6455 §7.4.1, and 4404 from the range for applications: no such stream.
 const CLOSE_NORMAL: u16 = 1000;
@@ -31,7 +33,8 @@ const READ_BYTES: usize = 512;
 
 /// What one turn of the connection brought.
 enum Turn {
-    Wrote(usize),
+    /// So many bytes of media are out.
+    Wrote(u64),
     Said(Inbound),
 }
 
@@ -45,8 +48,8 @@ enum Broken {
 impl Broken {
     fn reason(&self) -> EndReason {
         match self {
-            Self::Io(error) if error.kind() == io::ErrorKind::TimedOut => EndReason::Stalled,
-            Self::Io(_) | Self::Closed(_) => EndReason::Client,
+            Self::Io(error) => reason_of(error),
+            Self::Closed(_) => EndReason::Client,
             Self::Protocol(_) => EndReason::Protocol,
         }
     }
@@ -94,7 +97,7 @@ pub(super) async fn run<IO>(
         filled: 0,
         at: 0,
     };
-    let mut outbox = Outbox::default();
+    let mut outbox = Outbox::new();
     let attached = tokio::select! {
         attached = hub.attach(&key, info) => attached,
         broken = link.serve_control(&mut outbox) => {
@@ -103,23 +106,24 @@ pub(super) async fn run<IO>(
         }
     };
     match attached {
-        Ok(mut viewer) => {
+        Ok(viewer) => {
             let tracks = viewer.tracks();
             outbox.flv_header(&tag::file_header(tracks.has_audio, tracks.has_video));
-            match link.play(&mut viewer, &mut outbox).await {
+            let mut player = Player::new(viewer, Format::Ws);
+            match link.play(&mut player, &mut outbox).await {
                 Played::Out(reason) => {
-                    viewer.end(reason);
+                    player.end(reason);
                     let (code, text) = close_of_end(reason);
                     link.close(&mut outbox, code, text).await;
                 }
                 Played::Broken(broken) => {
-                    viewer.end(broken.reason());
+                    player.end(broken.reason());
                     link.end(&mut outbox, broken).await;
                 }
             }
         }
         Err(error) => {
-            debug!(session = %info.id, %error, "no stream for a WebSocket player");
+            refused(&hub, &info, error);
             let (code, text) = close_of_refusal(error);
             link.close(&mut outbox, code, text).await;
         }
@@ -145,35 +149,28 @@ fn close_of_end(reason: EndReason) -> (u16, &'static str) {
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
-    async fn play(&mut self, viewer: &mut Viewer, outbox: &mut Outbox) -> Played {
+    async fn play(&mut self, player: &mut Player, outbox: &mut Outbox) -> Played {
         loop {
-            let turn = if outbox.is_empty() {
-                let seat = self
-                    .socket
-                    .as_ref()
-                    .and_then(|socket| viewer.sit(Format::Ws, socket));
-                if let Some(seat) = seat {
-                    match self.sit(viewer, seat, outbox).await {
-                        Ok(()) => continue,
-                        Err(broken) => return Played::Broken(broken),
-                    }
+            let turn = if !outbox.is_empty() {
+                self.turn(outbox).await
+            } else if self.socket.as_ref().is_some_and(|socket| player.sit(socket)) {
+                match self.sit(player, outbox).await {
+                    Ok(None) => continue,
+                    Ok(Some(said)) => Ok(Turn::Said(said)),
+                    Err(broken) => Err(broken),
                 }
+            } else {
                 tokio::select! {
                     biased;
-                    next = viewer.next(&mut outbox.batch) => match next {
+                    next = player.next(&mut outbox.media) => match next {
                         Ok(()) => continue,
                         Err(reason) => return Played::Out(reason),
                     },
                     said = self.said() => said.map(Turn::Said),
                 }
-            } else {
-                self.turn(outbox).await
             };
             match turn {
-                Ok(Turn::Wrote(count)) => {
-                    outbox.advance(count);
-                    viewer.sent(count as u64);
-                }
+                Ok(Turn::Wrote(media_bytes)) => player.sent(media_bytes),
                 Ok(Turn::Said(Inbound::Ping(payload))) => outbox.pong(&payload),
                 Ok(Turn::Said(Inbound::Close(code))) => return Played::Broken(Broken::Closed(code)),
                 Err(broken) => return Played::Broken(broken),
@@ -182,33 +179,21 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
     }
 
     /// Lets a lane write until it hands the player back or the player says something.
-    async fn sit(&mut self, viewer: &mut Viewer, seat: Seat, outbox: &mut Outbox) -> Result<(), Broken> {
+    async fn sit(&mut self, player: &mut Player, outbox: &mut Outbox) -> Result<Option<Inbound>, Broken> {
         let said = tokio::select! {
             biased;
             said = self.said() => Some(said),
-            () = seat.handed_back() => None,
+            () = player.handed_back() => None,
         };
-        let left = viewer.stand(seat);
-        if let Some((frame, written)) = left.partial {
-            outbox.resume(frame, written);
-        }
-        if let LeftReason::Failed(kind) = left.reason {
-            return Err(Broken::Io(kind.into()));
-        }
-        match said {
-            Some(Ok(Inbound::Ping(payload))) => outbox.pong(&payload),
-            Some(Ok(Inbound::Close(code))) => return Err(Broken::Closed(code)),
-            Some(Err(broken)) => return Err(broken),
-            None => {}
-        }
-        Ok(())
+        player.stand(&mut outbox.media)?;
+        said.transpose()
     }
 
     /// Answers pings until the connection is of no more use.
     async fn serve_control(&mut self, outbox: &mut Outbox) -> Broken {
         loop {
             match self.turn(outbox).await {
-                Ok(Turn::Wrote(count)) => outbox.advance(count),
+                Ok(Turn::Wrote(_)) => {}
                 Ok(Turn::Said(Inbound::Ping(payload))) => outbox.pong(&payload),
                 Ok(Turn::Said(Inbound::Close(code))) => return Broken::Closed(code),
                 Err(broken) => return broken,
@@ -248,14 +233,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
 
     async fn flush(&mut self, outbox: &mut Outbox) -> Result<(), Broken> {
         while !outbox.is_empty() {
-            let count = poll_fn(|cx| self.poll_write(cx, outbox)).await?;
-            outbox.advance(count);
+            poll_fn(|cx| self.poll_write(cx, outbox)).await?;
         }
         Ok(())
     }
 
     /// Writes if the socket takes anything, else hears what the player says.
-    async fn turn(&mut self, outbox: &Outbox) -> Result<Turn, Broken> {
+    async fn turn(&mut self, outbox: &mut Outbox) -> Result<Turn, Broken> {
         poll_fn(|cx| {
             if !outbox.is_empty()
                 && let Poll::Ready(written) = self.poll_write(cx, outbox)
@@ -271,13 +255,16 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
         poll_fn(|cx| self.poll_said(cx)).await
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &Outbox) -> Poll<io::Result<usize>> {
-        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
-        let used = outbox.slices(&mut slices);
-        let slices = slices.get(..used).unwrap_or_default();
-        match Pin::new(&mut self.io).poll_write_vectored(cx, slices) {
-            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            written => written,
+    fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<u64>> {
+        let io = Pin::new(&mut self.io);
+        let written = outbox.write_with(|slices| match io.poll_write_vectored(cx, slices) {
+            Poll::Ready(Ok(0)) => Err(io::ErrorKind::WriteZero.into()),
+            Poll::Ready(written) => written,
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        });
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+            written => Poll::Ready(written),
         }
     }
 

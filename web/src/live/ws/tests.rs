@@ -1,7 +1,7 @@
-use std::io::IoSlice;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use spillway_flv::ws;
 use spillway_hub::{EndReason, Hub, Protocol, SessionInfo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::super::tests::listen;
-use super::outbound::{MAX_SLICES, Outbox};
+use super::outbound::Outbox;
 use crate::testing::{Source, hub, key};
 
 type Player = WebSocketStream<TcpStream>;
@@ -114,6 +114,7 @@ async fn the_close_code_says_why() {
         close_code(&mut connect(&hub, "/live/nobody.flv").await).await,
         4404
     );
+    assert_eq!(ends(&hub, EndReason::NotFound), 1);
     let source = Source::start(&hub, "live/cam");
     let mut player = connect(&hub, "/live/cam.flv").await;
     next(&mut player).await;
@@ -126,6 +127,30 @@ async fn the_close_code_says_why() {
     assert_eq!(close_code(&mut player).await, 1001);
     assert_eq!(ends(&hub, EndReason::StreamEnded), 1);
     assert_eq!(ends(&hub, EndReason::Shutdown), 1);
+}
+
+#[tokio::test]
+async fn only_media_counts_as_bytes_sent() {
+    let hub = hub();
+    let source = Source::start(&hub, "live/cam");
+    let mut player = connect(&hub, "/live/cam.flv").await;
+    player.send(Message::Ping("not media".into())).await.unwrap();
+    let (mut media, mut pongs) = (0, 0);
+    assert!(next(&mut player).await.into_data().starts_with(b"FLV"));
+    let mut source = Some(source);
+    loop {
+        match next(&mut player).await {
+            Message::Binary(tag) => media += ws::frame_head(tag.len()).1 + tag.len(),
+            Message::Pong(_) => pongs += 1,
+            _ => break,
+        }
+        if pongs == 1 {
+            source.take();
+        }
+    }
+    assert_eq!(pongs, 1);
+    until_ended(&hub, EndReason::StreamEnded).await;
+    assert_eq!(hub.stats().bytes_out[Protocol::Ws.index()].get(), media as u64);
 }
 
 #[tokio::test]
@@ -177,26 +202,27 @@ async fn any_split_of_the_writes_gives_the_same_bytes() {
         })
         .collect();
     for step in (1..=300).step_by(13) {
-        let mut outbox = Outbox::default();
-        outbox.batch.clone_from(&batch);
-        let mut wire = Vec::new();
+        let mut outbox = Outbox::new();
+        outbox.media.refill().clone_from(&batch);
+        let mut wire: Vec<u8> = Vec::new();
+        let mut media_bytes = 0;
         while !outbox.is_empty() {
-            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
-            let used = outbox.slices(&mut slices);
-            let mut taken: Vec<u8> = slices[..used].iter().flat_map(|slice| slice.to_vec()).collect();
-            assert!(!taken.is_empty());
-            taken.truncate(step);
-            outbox.advance(taken.len());
-            wire.extend(taken);
+            let written = outbox.write_with(|slices| {
+                let mut taken: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+                assert!(!taken.is_empty());
+                taken.truncate(step);
+                wire.extend(&taken);
+                Ok(taken.len())
+            });
+            media_bytes += written.unwrap() as usize;
             if wire.len() == step {
                 outbox.pong(b"!");
             }
         }
         let pong = wire.windows(3).position(|w| w == [0x8A, 1, b'!']).unwrap();
-        assert!(
-            ends.contains(&pong),
-            "the pong tore a message in two at step {step}"
-        );
+        let end_of_begun = ends.iter().find(|end| **end >= step);
+        assert_eq!(Some(&pong), end_of_begun, "step {step}");
+        assert_eq!(media_bytes, media.len());
         wire.drain(pong..pong + 3);
         assert!(wire == media, "step {step}");
     }
