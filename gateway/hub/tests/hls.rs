@@ -314,6 +314,23 @@ async fn an_ended_stream_says_so_for_a_while_and_is_then_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn strangers_who_wait_for_an_ended_stream_do_not_keep_its_playlist() {
+    let hub = hub(|options| options.play_wait = seconds(1));
+    let mut source = Source::start(&hub, 25);
+    source.run(seconds(8)).await;
+    let live = media(&hub).await;
+    drop(source);
+    sleep(seconds(6)).await;
+    assert!(media(&hub).await.ended);
+    for _ in 0..60 {
+        assert!(hub.attach(&key(), info()).await.is_err());
+        sleep(seconds(1)).await;
+    }
+    assert!(hub.hls().segment(&key(), &live.entries[0].uri).is_none());
+    assert_eq!(hub.hls().bytes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_published_anew_after_its_end_counts_on() {
     let hub = hub(|_| {});
     let mut source = Source::start(&hub, 25);

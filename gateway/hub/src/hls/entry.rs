@@ -204,6 +204,15 @@ impl Entry {
         self.freshen();
     }
 
+    /// The stream of a resting packager is over. One that runs sees that itself, and what has ended stays as it is.
+    pub(super) fn end_resting(&self) {
+        if let Holder::Resting(output) = &mut *self.holder.lock()
+            && self.ended_at().is_none()
+        {
+            self.end(output);
+        }
+    }
+
     /// The stream came back.
     pub(super) fn revive(&self) {
         *self.ended_at.lock() = None;

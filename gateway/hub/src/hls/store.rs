@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use dashmap::mapref::entry::Entry as Place;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::entry::{Entry, Numbers};
+use super::entry::{Entry, Numbers, Output};
 use super::task;
 use super::view::{PlaylistBody, SegmentBody, View};
 use crate::hub::{Hub, WeakHub};
@@ -57,6 +56,8 @@ pub struct HlsStore {
     started: watch::Sender<u64>,
 }
 
+/// An entry, and its output unless a packager has it.
+type Taken = (Arc<Entry>, Option<Box<Output>>);
 type Pick = fn(&View) -> &Arc<PlaylistBody>;
 
 impl HlsStore {
@@ -185,8 +186,8 @@ impl HlsStore {
 
     /// Starts the packager of a stream, unless it runs already. However many ask, one starts.
     fn start(&self, hub: &Hub, stream: &Arc<Stream>) -> Result<Arc<Entry>, HlsError> {
-        let entry = self.entry_for(hub, stream)?;
-        if let Some(output) = entry.take() {
+        let (entry, output) = self.take(hub, stream.key())?;
+        if let Some(output) = output {
             entry.touch();
             let stale = entry.view.load().is_some();
             entry.stale.store(stale, Ordering::Release);
@@ -196,10 +197,11 @@ impl HlsStore {
         Ok(entry)
     }
 
-    fn entry_for(&self, hub: &Hub, stream: &Arc<Stream>) -> Result<Arc<Entry>, HlsError> {
-        let key = stream.key();
-        if let Some(entry) = self.entry(key) {
-            return Ok(entry);
+    /// The entry of a stream, made if need be, and its output unless a packager runs. It is taken while the entry
+    /// cannot be forgotten, and afterwards a running packager keeps it.
+    fn take(&self, hub: &Hub, key: &StreamKey) -> Result<Taken, HlsError> {
+        if let Some(entry) = self.entries.get(key) {
+            return Ok((entry.clone(), entry.take()));
         }
         let most = hub.options().max_streams.saturating_mul(ENTRIES_PER_STREAM);
         if self.entries.len() >= most && !self.forget_oldest() {
@@ -207,14 +209,11 @@ impl HlsStore {
                 retry_after_s: RETRY_AFTER_S,
             });
         }
-        Ok(match self.entries.entry(key.clone()) {
-            Place::Occupied(place) => place.get().clone(),
-            Place::Vacant(place) => {
-                let entry = Arc::new(self.make_entry(key.clone()));
-                place.insert(entry.clone());
-                entry
-            }
-        })
+        let entry = self
+            .entries
+            .entry(key.clone())
+            .or_insert_with(|| Arc::new(self.make_entry(key.clone())));
+        Ok((entry.clone(), entry.take()))
     }
 
     fn make_entry(&self, key: StreamKey) -> Entry {
@@ -236,13 +235,15 @@ impl HlsStore {
 
     /// Frees an ended entry; its numbers are never used again.
     fn forget(&self, key: &StreamKey) -> bool {
-        let removed = self
-            .entries
-            .remove_if(key, |_, entry| entry.is_resting() && entry.ended_at().is_some());
-        if let Some((_, entry)) = &removed {
-            let mut floor = self.floor.lock();
-            *floor = floor.max(entry.next_numbers());
-        }
+        let removed = self.entries.remove_if(key, |_, entry| {
+            let over = entry.is_resting() && entry.ended_at().is_some();
+            if over {
+                // Before another entry of this key can be made.
+                let mut floor = self.floor.lock();
+                *floor = floor.max(entry.next_numbers());
+            }
+            over
+        });
         removed.is_some()
     }
 
@@ -258,15 +259,17 @@ impl HlsStore {
     }
 
     /// The stream is over and out of the registry. A running packager sees that itself; a resting one's playlist
-    /// is ended here.
+    /// is ended here, unless the stream's key is published anew already. Nothing ends with a stream that only had
+    /// viewers waiting.
     pub(crate) fn stream_ended(&self, stream: &Arc<Stream>) {
-        self.started.send_modify(|count| *count += 1);
-        let Some(entry) = self.entry(stream.key()) else {
+        if stream.epoch() == 0 {
             return;
-        };
-        if let Some(mut output) = entry.take() {
-            entry.end(&mut output);
-            entry.rest(output);
+        }
+        self.started.send_modify(|count| *count += 1);
+        if let Some(entry) = self.entry(stream.key())
+            && task::successor(&self.hub, stream).is_none()
+        {
+            entry.end_resting();
         }
     }
 
@@ -304,3 +307,6 @@ fn base36(mut number: u64) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,11 +39,7 @@ pub(super) async fn run(
     output: Box<Output>,
     options: HlsOptions,
 ) {
-    // As far back as the window reaches; segments are no shorter than the GOPs they are made of.
-    let segment_ms = u64::from(millis(options.segment_duration)).max(stream.gop_ms());
-    let history_ms = segment_ms.saturating_mul(options.window as u64);
-    let history_ms = i64::try_from(history_ms).unwrap_or(i64::MAX);
-    let mut reader = Reader::new(stream.clone(), history_ms);
+    let mut reader = reader(&stream, &options);
     let mut task = Task::new(entry, stream, output);
     let mut batch = Vec::new();
     let mut idle = tokio::time::interval(IDLE_CHECK);
@@ -60,7 +56,11 @@ pub(super) async fn run(
                 ReaderEvent::Overrun => task.end_timeline(),
                 ReaderEvent::Phase(phase) => {
                     if task.phase(phase) {
-                        return task.end(&hub);
+                        let Some(next) = successor(&hub, &task.stream) else {
+                            return task.end(&hub);
+                        };
+                        reader = self::reader(&next, &options);
+                        task.go_on_with(next);
                     }
                 }
             },
@@ -68,11 +68,25 @@ pub(super) async fn run(
             _ = idle.tick() => {
                 let unwatched = entry.last_request().elapsed() >= options.idle_stop;
                 if options.mode == HlsMode::OnDemand && unwatched {
-                    return task.rest();
+                    return task.rest(&hub);
                 }
             }
         }
     }
+}
+
+/// Reads as far back as the window reaches; segments are no shorter than the GOPs they are made of.
+fn reader(stream: &Arc<Stream>, options: &HlsOptions) -> Reader {
+    let segment_ms = u64::from(millis(options.segment_duration)).max(stream.gop_ms());
+    let history_ms = segment_ms.saturating_mul(options.window as u64);
+    Reader::new(stream.clone(), i64::try_from(history_ms).unwrap_or(i64::MAX))
+}
+
+/// The stream that its key has now that this one is over, if somebody published it anew at once.
+pub(super) fn successor(hub: &WeakHub, stream: &Arc<Stream>) -> Option<Arc<Stream>> {
+    let next = hub.upgrade()?.stream(stream.key())?;
+    let published = matches!(next.phase(), Phase::Live | Phase::Away);
+    (published && !Arc::ptr_eq(&next, stream)).then_some(next)
 }
 
 impl Task {
@@ -206,21 +220,27 @@ impl Task {
         }
     }
 
-    /// The stream is over. One that was published anew meanwhile may have found this packager still running.
+    /// The stream is over, but its key was published anew before this packager saw that: to players it is a
+    /// publisher that came back.
+    fn go_on_with(&mut self, next: Arc<Stream>) {
+        self.stream = next;
+        self.output.read = None;
+        self.epoch = None;
+    }
+
+    /// The stream is over. Its key may be published anew only now, while this packager still seems to run.
     fn end(mut self, hub: &WeakHub) {
         self.entry.end(&mut self.output);
         self.entry.rest(self.output);
-        if let Some(hub) = hub.upgrade()
-            && let Some(next) = hub.stream(&self.entry.key)
-            && !Arc::ptr_eq(&next, &self.stream)
-            && next.phase() == Phase::Live
+        if let Some(next) = successor(hub, &self.stream)
+            && let Some(hub) = hub.upgrade()
         {
             hub.hls().stream_started(&next);
         }
     }
 
     /// Nobody watches: the window stays as it is until somebody does.
-    fn rest(mut self) {
+    fn rest(mut self, hub: &WeakHub) {
         self.end_timeline();
         tracing::debug!(stream = %self.entry.key, "HLS packager rests: nobody asked for its stream");
         self.entry
@@ -229,10 +249,9 @@ impl Task {
         self.entry.rest(self.output);
         // The stream may have ended while it looked as if the packager would see that.
         if !self.stream.phase().is_open()
-            && let Some(mut output) = self.entry.take()
+            && let Some(hub) = hub.upgrade()
         {
-            self.entry.end(&mut output);
-            self.entry.rest(output);
+            hub.hls().stream_ended(&self.stream);
         }
     }
 }
