@@ -152,6 +152,8 @@ pub struct Stats {
     pub accept_errors: Counter,
     /// RTMP publishers accepted since the start.
     pub publishes_total: Counter,
+    /// Media messages of RTMP peers that belonged to no stream, or came too early and were too many to hold.
+    pub unplaced_messages: Counter,
     /// Session tasks that panicked; each ended alone.
     pub panics: Counter,
     /// Bytes of media received since the start.

@@ -375,6 +375,10 @@ impl Connection {
                     return Ok(()); // withdrawn meanwhile
                 }
                 self.change_state(State::Playing(Player::new(*viewer)), EndReason::Client);
+                // What the player wished while it waited.
+                while let Some(event) = self.session.read(&mut &[][..])? {
+                    self.event(event)?;
+                }
                 Ok(())
             }
             Err(AttachError::NotFound) => {
@@ -543,6 +547,11 @@ impl Connection {
                 *reason
             }
         };
+        self.rtmp
+            .hub
+            .stats()
+            .unplaced_messages
+            .add(self.session.dropped_messages());
         if matches!((&self.state, exit), (State::Starting, Exit::Failed(..))) {
             self.rtmp.hub.stats().connection_failed(reason);
         }
