@@ -68,7 +68,7 @@ pub(crate) async fn listen(
                     tracing::debug!(%peer, "connection refused: limits.max_connections is reached");
                     continue;
                 };
-                if let Err(error) = crate::net::tune(&socket) {
+                if let Err(error) = spillway_web::tune(&socket) {
                     tracing::debug!(%peer, %error, "socket options refused");
                 }
                 let session = run(rtmp.clone(), socket, peer, shutdown.clone());
@@ -77,6 +77,7 @@ pub(crate) async fn listen(
                     drop(slot);
                 });
             }
+            Err(error) if spillway_web::is_of_one_connection(&error) => rtmp.hub.stats().accept_errors.add(1),
             Err(error) => {
                 rtmp.hub.stats().accept_errors.add(1);
                 if pause == ACCEPT_PAUSE {

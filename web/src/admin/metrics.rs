@@ -167,6 +167,12 @@ impl HubCollector {
             DropReason::ALL.map(|r| (vec![r.label()], stats.drops(r) as f64)),
         );
         out.counter(
+            "spillway_unplaced_messages_total",
+            "Media messages of RTMP peers that belonged to no stream or came before it was accepted",
+            &[],
+            [(vec![], stats.unplaced_messages.get() as f64)],
+        );
+        out.counter(
             "spillway_task_panics_total",
             "Tasks that panicked, each alone",
             &[],
