@@ -117,11 +117,16 @@ impl Packager {
     }
 
     /// The longest segment that the key frames seen so far lead to, in milliseconds.
+    ///
+    /// While a stream with video has shown just one, it may be as far to the next as the longest segment goes.
     pub fn predicted_ms(&self) -> u32 {
-        let ticks = self
-            .boundary
-            .predicted(self.longest_gop)
-            .min(self.boundary.longest());
+        let one_key = self.longest_gop == 0 && self.open.as_ref().is_some_and(|open| open.video);
+        let longest = self.boundary.longest();
+        let ticks = if one_key {
+            longest
+        } else {
+            self.boundary.predicted(self.longest_gop).min(longest)
+        };
         u32::try_from(ticks / TICKS_PER_MS).unwrap_or(u32::MAX)
     }
 

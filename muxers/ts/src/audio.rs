@@ -34,7 +34,7 @@ impl AudioFormat {
             CodecConfig::Aac(aac) if aac.adts_header(0).is_none() => Err(TsError::PeerAdtsImpossible),
             CodecConfig::Aac(aac) => Ok(Self::Aac(Box::new(aac.clone()))),
             CodecConfig::Mp3(_) => Ok(Self::Mp3),
-            other => Err(TsError::PeerUnsupportedCodec(other.codec())),
+            other => Err(TsError::of_config(other.codec())),
         }
     }
 

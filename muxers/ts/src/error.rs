@@ -9,6 +9,9 @@ pub enum TsError {
     /// The codec has no stream type in our MPEG-TS output.
     #[error("{} cannot be carried in MPEG-TS: publish H.264 or HEVC with AAC or MP3 to see this track over HLS", .0.name())]
     PeerUnsupportedCodec(Codec),
+    /// The codec could be carried, but its sequence header is missing or damaged.
+    #[error("{} cannot be carried in MPEG-TS without a valid sequence header: check the encoder's extradata", .0.name())]
+    PeerBadConfig(Codec),
     /// The AAC configuration cannot be written as an ADTS header.
     #[error(
         "AAC with an explicit sampling rate or a program config element has no ADTS header: use a standard rate and 1 to 8 channels"
@@ -35,4 +38,14 @@ pub enum TsError {
     /// The sample's track has no configuration yet.
     #[error("sample before its track's configuration: send the sequence header first")]
     PeerNoConfig,
+}
+
+impl TsError {
+    /// Why a configuration that names this codec cannot be used.
+    pub(crate) fn of_config(codec: Codec) -> Self {
+        match codec {
+            Codec::Avc | Codec::Hevc | Codec::Aac | Codec::Mp3 => Self::PeerBadConfig(codec),
+            _ => Self::PeerUnsupportedCodec(codec),
+        }
+    }
 }

@@ -136,7 +136,7 @@ impl TsMuxer {
         let (hevc, nal_length_size, stream_type) = match config {
             CodecConfig::Avc(avc) => (false, avc.nal_length_size, StreamType::H264),
             CodecConfig::Hevc(hevc) => (true, hevc.nal_length_size, StreamType::H265),
-            other => return Err(TsError::PeerUnsupportedCodec(other.codec())),
+            other => return Err(TsError::of_config(other.codec())),
         };
         let format = VideoFormat {
             hevc,
