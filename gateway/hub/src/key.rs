@@ -25,8 +25,8 @@ pub enum KeyError {
     /// A segment is `.` or `..`.
     #[error("the stream name may not contain '.' or '..' as a path segment")]
     Traversal,
-    /// A control character or a backslash stands in the name.
-    #[error("the stream name may not contain control characters or backslashes")]
+    /// A control character, a backslash or the like stands in the name.
+    #[error("the stream name may not contain control characters, backslashes or bytes that are not UTF-8")]
     ForbiddenCharacter,
     /// The percent-escapes do not give UTF-8.
     #[error("the stream name is not UTF-8 once its percent-escapes are decoded")]
@@ -47,7 +47,7 @@ impl StreamKey {
             return Err(KeyError::TooLong);
         }
         let decoded = String::from_utf8(percent_decode(path)).map_err(|_| KeyError::NotUtf8)?;
-        if decoded.chars().any(|c| c.is_control() || c == '\\') {
+        if decoded.chars().any(is_forbidden) {
             return Err(KeyError::ForbiddenCharacter);
         }
         let segments: Vec<&str> = decoded.split('/').filter(|s| !s.is_empty()).collect();
@@ -90,6 +90,13 @@ impl fmt::Debug for StreamKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&*self.0, f)
     }
+}
+
+/// Control characters, backslashes, what stands for bytes that were no UTF-8, and characters that turn the
+/// direction or the line of the text around a name.
+fn is_forbidden(c: char) -> bool {
+    let misleading = matches!(c, '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || c == '\\' || c == char::REPLACEMENT_CHARACTER || misleading
 }
 
 /// Decodes valid `%XX` escapes and leaves everything else as it is.
@@ -149,6 +156,8 @@ mod tests {
             ("live/a%00", ForbiddenCharacter),
             ("live/a\r\nb", ForbiddenCharacter),
             ("live\\x/y", ForbiddenCharacter),
+            ("live/\u{FFFD}", ForbiddenCharacter),
+            ("live/a\u{202E}b", ForbiddenCharacter),
             ("live", Incomplete),
             ("/live/", Incomplete),
             ("", Incomplete),
