@@ -20,7 +20,8 @@ use crate::demo;
 use crate::error::StartError;
 use crate::net;
 use crate::options;
-use crate::rtmp::{self, Rtmp};
+use crate::random;
+use crate::rtmp::{self, LogBudget, Rtmp};
 
 /// The addresses the listeners are bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,10 +82,11 @@ impl Gateway {
             admin: TaskTracker::new(),
             grace: config.shutdown.grace.into(),
         };
-        let demo_key = random_key();
+        let demo_key = random::key();
         let auth = Auth::new(config.auth.clone(), start.demo.then(|| demo_key.clone()));
-        gateway.serve_rtmp(config, auth, rtmp_listener);
-        gateway.serve_http(config, http_listener, admin_listener);
+        let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
+        gateway.serve_rtmp(config, auth, slots.clone(), rtmp_listener);
+        gateway.serve_http(config, slots, http_listener, admin_listener);
         if start.demo {
             let target = loopback_of(addresses.rtmp);
             gateway
@@ -95,23 +97,24 @@ impl Gateway {
         Ok(gateway)
     }
 
-    fn serve_rtmp(&self, config: &Config, auth: Auth, listener: TcpListener) {
+    fn serve_rtmp(&self, config: &Config, auth: Auth, slots: Arc<Semaphore>, listener: TcpListener) {
         let rtmp = Arc::new(Rtmp {
             hub: self.hub.clone(),
             auth,
             options: options::rtmp(config),
+            log_budget: LogBudget::new(),
         });
-        let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
         let (tasks, stop) = (self.tasks.clone(), self.stop_accepting.clone());
         self.tasks.spawn(rtmp::listen(rtmp, listener, slots, tasks, stop));
     }
 
-    fn serve_http(&self, config: &Config, http: TcpListener, admin: TcpListener) {
+    fn serve_http(&self, config: &Config, slots: Arc<Semaphore>, http: TcpListener, admin: TcpListener) {
         let counters = [Arc::<ServeCounters>::default(), Arc::default()];
         let [http_counters, admin_counters] = counters;
         let http_options = ServeOptions {
             name: "http",
-            max_connections: config.limits.max_connections as usize,
+            slots,
+            header_timeout: config.limits.handshake_timeout.into(),
             stall_timeout: config.play.stall_timeout.into(),
             drain: self.grace,
             counters: http_counters.clone(),
@@ -130,7 +133,7 @@ impl Gateway {
 
         let admin_options = ServeOptions {
             name: "admin",
-            max_connections: ADMIN_CONNECTIONS,
+            slots: Arc::new(Semaphore::new(ADMIN_CONNECTIONS)),
             drain: ADMIN_DRAIN,
             counters: admin_counters.clone(),
             ..ServeOptions::default()
@@ -190,13 +193,6 @@ fn local(key: &'static str, listener: &TcpListener) -> Result<SocketAddr, StartE
     listener
         .local_addr()
         .map_err(|source| StartError::LocalAddress { key, source })
-}
-
-/// A key that nobody can guess, from the standard library's per-process random keys.
-fn random_key() -> String {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    let number = || RandomState::new().build_hasher().finish();
-    format!("{:016x}{:016x}", number(), number())
 }
 
 /// How this process reaches a listener of its own.

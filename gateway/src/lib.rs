@@ -11,6 +11,7 @@ mod gateway;
 mod limits;
 mod net;
 mod options;
+mod random;
 mod rtmp;
 mod run;
 mod telemetry;

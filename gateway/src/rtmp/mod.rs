@@ -1,6 +1,8 @@
 //! RTMP: the listener and its sessions.
 
 mod exit;
+mod input;
+mod log_budget;
 mod player;
 mod session;
 
@@ -15,6 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+pub(crate) use log_budget::LogBudget;
 
 use crate::auth::Auth;
 
@@ -42,6 +46,7 @@ pub(crate) struct Rtmp {
     pub(crate) hub: Hub,
     pub(crate) auth: Auth,
     pub(crate) options: RtmpOptions,
+    pub(crate) log_budget: LogBudget,
 }
 
 /// Accepts connections until `shutdown`; sessions are counted in `tasks` and hold a permit of `slots`.

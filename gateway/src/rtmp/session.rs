@@ -1,8 +1,7 @@
 //! One RTMP connection: reads commands and media, writes replies and, for a player, frames.
 
-use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,25 +19,20 @@ use spillway_rtmp::session::MediaKind;
 use spillway_rtmp::session::server::{
     PlayRefusal, PublishRefusal, RequestId, ServerEvent, ServerOptions, ServerSession,
 };
-use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::Rtmp;
 use super::exit::Exit;
+use super::input::{READ_BUFFER, read_once};
 use super::player::{Player, PlayerWake, Wish};
+use crate::random;
 
-/// What is read from a socket at once. One buffer per runtime worker: a connection has none of its own.
-const READ_BYTES: usize = 128 << 10;
 /// A deadline for what has none.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long a connection that is being closed may take to fetch the last words.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-
-thread_local! {
-    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
-}
 
 type Attaching = Pin<Box<dyn Future<Output = Result<Viewer, AttachError>> + Send>>;
 
@@ -66,7 +60,7 @@ enum State {
 /// Serves one connection to its end.
 pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
     let options = ServerOptions {
-        random_seed: rand_seed(),
+        random_seed: random::number(),
         limits: rtmp.options.limits,
         ..ServerOptions::default()
     };
@@ -326,7 +320,9 @@ impl Connection {
         refusal: PublishRefusal,
         text: &str,
     ) -> Result<(), Exit> {
-        tracing::warn!(session = %self.info.id, peer = %self.info.peer, reason = text, "publisher refused");
+        if let Some(left_out) = self.rtmp.log_budget.take() {
+            tracing::warn!(session = %self.info.id, peer = %self.info.peer, reason = text, left_out, "publisher refused");
+        }
         self.rtmp.hub.stats().publisher_ended(EndReason::Refused);
         self.session.refuse_publish(request, refusal, text)?;
         self.close_with(EndReason::Refused);
@@ -357,7 +353,9 @@ impl Connection {
         reason: EndReason,
         text: &str,
     ) -> Result<(), Exit> {
-        tracing::info!(session = %self.info.id, peer = %self.info.peer, reason = text, "viewer refused");
+        if let Some(left_out) = self.rtmp.log_budget.take() {
+            tracing::info!(session = %self.info.id, peer = %self.info.peer, reason = text, left_out, "viewer refused");
+        }
         self.rtmp.hub.stats().viewer_ended(Protocol::Rtmp, reason);
         self.session.refuse_play(request, refusal, text)?;
         self.close_with(reason);
@@ -542,8 +540,7 @@ impl Connection {
             Exit::Closed | Exit::Done => EndReason::Client,
             Exit::Failed(EndReason::Shutdown, _) => EndReason::Shutdown,
             Exit::Failed(reason, text) => {
-                let (session, peer, stage) = (self.info.id, self.info.peer, self.stage());
-                tracing::warn!(%session, %peer, stage, reason = reason.label(), "connection closed: {text}");
+                self.log_failure(*reason, text);
                 *reason
             }
         };
@@ -562,6 +559,21 @@ impl Connection {
             },
             reason,
         );
+    }
+
+    /// Whoever has a stream gets a line for it; all others share a budget.
+    fn log_failure(&self, reason: EndReason, text: &str) {
+        let known = matches!(self.state, State::Publishing { .. } | State::Playing(_));
+        let leave = if known {
+            Some(0)
+        } else {
+            self.rtmp.log_budget.take()
+        };
+        if let Some(left_out) = leave {
+            let (session, peer, stage) = (self.info.id, self.info.peer, self.stage());
+            let reason = reason.label();
+            tracing::warn!(%session, %peer, stage, reason, left_out, "connection closed: {text}");
+        }
     }
 
     fn stage(&self) -> &'static str {
@@ -586,26 +598,4 @@ async fn next_of(state: &mut State, batch: &mut Batch, may_fill: bool) -> Wake {
         State::Playing(player) => Wake::Player(player.next(batch, may_fill).await),
         _ => std::future::pending().await,
     }
-}
-
-/// Reads what is there. A short read has emptied the socket; saying so spares the read that would find that out.
-fn read_once(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut short = None;
-    let result = socket.try_io(Interest::READABLE, || {
-        let count = rustix::io::read(socket, &mut *buffer)?;
-        if count == 0 || count == buffer.len() {
-            return Ok(count);
-        }
-        short = Some(count);
-        Err(ErrorKind::WouldBlock.into())
-    });
-    short.map_or(result, Ok)
-}
-
-/// A seed that no peer can guess, from the standard library's per-process random keys.
-fn rand_seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish()
 }

@@ -57,9 +57,7 @@ pub async fn serve(
         router,
         http: http_builder(&options),
         tasks: Tasks::default(),
-        slots: Arc::new(Semaphore::new(
-            options.max_connections.min(Semaphore::MAX_PERMITS),
-        )),
+        slots: options.slots.clone(),
         refusals: Arc::new(Semaphore::new(MAX_POLITE_REFUSALS)),
         shutdown,
         options,
@@ -156,6 +154,7 @@ impl Server {
     async fn run(&self, io: StallGuard<SharedSocket>, connection: Connection) {
         let peer = connection.peer();
         let service = service_fn(|request: hyper::Request<Incoming>| {
+            connection.note_request();
             let mut request: Request = request.map(Body::new);
             request.extensions_mut().insert(connection.clone());
             self.router.clone().call(request)
@@ -168,6 +167,9 @@ impl Server {
         let ended = tokio::select! {
             ended = http.as_mut() => ended,
             () = self.shutdown.cancelled() => {
+                if !connection.was_asked() {
+                    return; // no request, or half of one: there is nobody to tell
+                }
                 http.as_mut().graceful_shutdown();
                 http.await
             }

@@ -56,6 +56,7 @@ struct Inner {
     peer: SocketAddr,
     transport: Option<Transport>,
     stalled: Arc<AtomicBool>,
+    asked: AtomicBool,
     tasks: Tasks,
     counters: Arc<ServeCounters>,
     _slot: Option<OwnedSemaphorePermit>,
@@ -91,6 +92,7 @@ impl Connection {
             peer,
             transport,
             stalled,
+            asked: AtomicBool::new(false),
             tasks,
             counters,
             _slot: slot.into(),
@@ -115,6 +117,16 @@ impl Connection {
     /// Notes that the peer took no byte for the stall time-out from what was written past hyper.
     pub(crate) fn note_stalled(&self) {
         self.0.stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a request came by it.
+    pub(super) fn note_request(&self) {
+        self.0.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a whole request head ever came by it.
+    pub(super) fn was_asked(&self) -> bool {
+        self.0.asked.load(Ordering::Relaxed)
     }
 
     /// Runs the connection's work, or the rest of it after an upgrade; the listener's drain waits for it. A

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use super::counters::ServeCounters;
 
 /// The options of one HTTP listener.
@@ -10,8 +12,9 @@ use super::counters::ServeCounters;
 pub struct ServeOptions {
     /// The listener's name in logs, for example `http` or `admin`.
     pub name: &'static str,
-    /// The connections open at once; further ones get a short 503. Each costs a socket and about 10 KiB.
-    pub max_connections: usize,
+    /// A permit for each connection that may be open, shared with other listeners if need be; further ones get
+    /// a short 503. Each costs a socket and about 10 KiB.
+    pub slots: Arc<Semaphore>,
     /// How long a request's header may take, counted from the connection's start or from the end of the
     /// previous answer, so it is also the keep-alive idle time. It should exceed two HLS target durations,
     /// else each playlist poll reconnects.
@@ -30,7 +33,7 @@ impl Default for ServeOptions {
     fn default() -> Self {
         Self {
             name: "http",
-            max_connections: 65_536,
+            slots: Arc::new(Semaphore::new(65_536)),
             header_timeout: Duration::from_secs(30),
             max_header_bytes: 16 * 1024,
             stall_timeout: Duration::from_secs(15),

@@ -86,7 +86,7 @@ async fn a_full_listener_says_so_and_recovers() {
     let server = start(
         hello(),
         ServeOptions {
-            max_connections: 1,
+            slots: Arc::new(tokio::sync::Semaphore::new(1)),
             ..options()
         },
     )
