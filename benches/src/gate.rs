@@ -14,7 +14,7 @@ use std::process::Command;
 use std::thread;
 
 /// How far a count may be from the baseline, in per cent.
-pub const TOLERANCE_PERCENT: f64 = 3.0;
+pub const TOLERANCE_PERCENT: u64 = 3;
 /// Passes that are counted.
 const PASSES: u64 = 10;
 /// The C library picks its memory functions by what the processor can do. These it has on every x86-64 processor;
@@ -183,16 +183,21 @@ pub struct Line {
 }
 
 impl Line {
+    fn passes(&self) -> Option<(u64, u64)> {
+        Some((self.expected.as_ref()?.pass, self.measured.as_ref()?.pass))
+    }
+
     fn change_percent(&self) -> Option<f64> {
-        let expected = self.expected.as_ref()?.pass;
-        let measured = self.measured.as_ref()?.pass;
+        let (expected, measured) = self.passes()?;
         Some((measured as f64 / expected.max(1) as f64 - 1.0) * 100.0)
     }
 
     /// Within the tolerance; what one side does not know is not.
     fn holds(&self) -> bool {
-        self.change_percent()
-            .is_some_and(|change| change.abs() <= TOLERANCE_PERCENT)
+        self.passes().is_some_and(|(expected, measured)| {
+            u128::from(measured.abs_diff(expected)) * 100
+                <= u128::from(TOLERANCE_PERCENT) * u128::from(expected)
+        })
     }
 }
 
