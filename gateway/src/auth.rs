@@ -45,7 +45,7 @@ impl Auth {
                 Err("the publish key is wrong for this stream; check ?key=... at the end of the stream name")
             }
             (_, None) if self.rules.publish_keys.is_empty() => Err(
-                "publishing from another machine is off: set auth.publish_keys on the server and publish with ?key=SECRET, or set auth.publish = \"open\"",
+                "publishing without a key works over loopback (127.0.0.1, localhost) only: set auth.publish_keys on the server and publish with ?key=SECRET, or set auth.publish = \"open\"",
             ),
             (_, None) => {
                 Err("this server needs a publish key: add ?key=SECRET to the end of the stream name")

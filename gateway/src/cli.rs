@@ -151,7 +151,7 @@ impl Cli {
         }
         writeln!(
             err,
-            "The configuration is valid. In effect, marked where not the default:"
+            "The configuration is valid. In effect, marked where set and by what:"
         )?;
         print(out, &loaded.render())
     }

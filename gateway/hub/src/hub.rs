@@ -241,7 +241,7 @@ impl Hub {
                 &self.inner.waiting
             };
             counter.fetch_sub(1, Ordering::AcqRel);
-            if stream.epoch() > 0 {
+            if stream.epoch() > 0 && phase == Phase::Ended {
                 tracing::info!(stream = %key, "stream ended: its publisher did not come back");
             }
             self.inner.hls.stream_ended(&stream);

@@ -23,7 +23,7 @@ use crate::viewer::Sent;
 use crate::writer::{Arrival, Outcome, Writer};
 
 /// The CPU time that waking one viewer and writing to it costs, about: what [`Flush::Auto`] plans with.
-const DELIVERY_COST: Duration = Duration::from_micros(10);
+const DELIVERY_COST: Duration = Duration::from_micros(9);
 /// The part of the workers' time that [`Flush::Auto`] lets one stream's deliveries take: a quarter.
 const DUTY_DIVISOR: u32 = 4;
 /// An automatic interval below this is no interval: a timer is no more exact.
