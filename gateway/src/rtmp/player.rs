@@ -3,9 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use spillway_hub::{
-    Batch, EndReason, Format, Frame, LeftReason, MESSAGE_STREAM_ID, Role, Seat, TagType, Viewer,
-};
+use spillway_hub::{Batch, EndReason, Format, Frame, MESSAGE_STREAM_ID, Role, Seat, TagType, Viewer};
 use tokio::net::TcpStream;
 
 /// What a player asked to get.
@@ -109,14 +107,7 @@ impl Player {
         let Some(seat) = self.seat.take() else {
             return Ok(());
         };
-        let left = self.viewer.stand(seat);
-        if let Some((frame, written)) = left.partial {
-            batch.resume(frame, written);
-        }
-        match left.reason {
-            LeftReason::Failed(kind) => Err(kind.into()),
-            LeftReason::Asked | LeftReason::Slow | LeftReason::Closed => Ok(()),
-        }
+        self.viewer.stand(seat).resume_in(batch)
     }
 
     /// Does as the player says. A resumed player goes on at a key frame it has not had.

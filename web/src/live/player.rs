@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use spillway_hub::{Batch, EndReason, Format, LeftReason, MESSAGE_STREAM_ID, Seat, Viewer};
+use spillway_hub::{Batch, EndReason, Format, MESSAGE_STREAM_ID, Seat, Viewer};
 use tokio::net::TcpStream;
 
 /// A viewer and its seat, if it has one. While it sits, nobody but the lane writes to its socket.
@@ -56,14 +56,7 @@ impl Player {
         let Some(seat) = self.seat.take() else {
             return Ok(());
         };
-        let left = self.viewer.stand(seat);
-        if let Some((frame, written)) = left.partial {
-            batch.resume(frame, written);
-        }
-        match left.reason {
-            LeftReason::Failed(kind) => Err(kind.into()),
-            LeftReason::Asked | LeftReason::Slow | LeftReason::Closed => Ok(()),
-        }
+        self.viewer.stand(seat).resume_in(batch)
     }
 
     /// Ends the session for this reason.

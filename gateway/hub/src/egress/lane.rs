@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::batch::Batch;
 use super::flush::{Flush, Layout};
 use super::format::Format;
 use crate::cursor::{Cursor, CursorRead};
@@ -59,6 +60,22 @@ pub struct Left {
     pub(crate) next: u64,
     pub(crate) sent: Sent,
     pub(crate) bytes: u64,
+}
+
+impl Left {
+    /// Puts what is half written into `batch`, which is done, to be finished before anything else.
+    ///
+    /// # Errors
+    /// What the connection failed with while the lane wrote to it.
+    pub fn resume_in(self, batch: &mut Batch) -> io::Result<()> {
+        if let Some((frame, written)) = self.partial {
+            batch.resume(frame, written);
+        }
+        match self.reason {
+            LeftReason::Failed(kind) => Err(kind.into()),
+            LeftReason::Asked | LeftReason::Slow | LeftReason::Closed => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug)]
