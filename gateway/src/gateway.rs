@@ -7,8 +7,8 @@ use std::time::Duration;
 use spillway_config::Config;
 use spillway_hub::Hub;
 use spillway_web::{
-    AdminState, LiveOptions, LiveState, Readiness, ServeCounters, ServeOptions, admin_router, live_router,
-    serve,
+    AdminState, LiveOptions, LiveState, ProcessState, Readiness, SchedulerDelay, ServeCounters, ServeOptions,
+    admin_router, live_router, serve,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -16,12 +16,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Auth;
+use crate::cgroup;
 use crate::demo;
 use crate::error::StartError;
 use crate::net;
 use crate::options;
 use crate::random;
 use crate::rtmp::{self, LogBudget, Rtmp};
+use crate::scheduler;
 
 /// The addresses the listeners are bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +88,8 @@ impl Gateway {
         let auth = Auth::new(config.auth.clone(), start.demo.then(|| demo_key.clone()));
         let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
         gateway.serve_rtmp(config, auth, slots.clone(), rtmp_listener);
-        gateway.serve_http(config, slots, http_listener, admin_listener);
+        let http_counters = gateway.serve_http(config, slots, http_listener);
+        gateway.serve_admin(config, start.workers, http_counters, admin_listener);
         if start.demo {
             let target = loopback_of(addresses.rtmp);
             gateway
@@ -108,16 +111,15 @@ impl Gateway {
         self.tasks.spawn(rtmp::listen(rtmp, listener, slots, tasks, stop));
     }
 
-    fn serve_http(&self, config: &Config, slots: Arc<Semaphore>, http: TcpListener, admin: TcpListener) {
-        let counters = [Arc::<ServeCounters>::default(), Arc::default()];
-        let [http_counters, admin_counters] = counters;
+    fn serve_http(&self, config: &Config, slots: Arc<Semaphore>, http: TcpListener) -> Arc<ServeCounters> {
+        let counters = Arc::<ServeCounters>::default();
         let http_options = ServeOptions {
             name: "http",
             slots,
             header_timeout: config.limits.handshake_timeout.into(),
             stall_timeout: config.play.stall_timeout.into(),
             drain: self.grace,
-            counters: http_counters.clone(),
+            counters: counters.clone(),
             ..ServeOptions::default()
         };
         let live = live_router(LiveState {
@@ -130,21 +132,38 @@ impl Gateway {
         });
         self.tasks
             .spawn(serve(http, live, http_options, self.stop_accepting.clone()));
+        counters
+    }
 
+    fn serve_admin(
+        &self,
+        config: &Config,
+        workers: usize,
+        http_counters: Arc<ServeCounters>,
+        admin: TcpListener,
+    ) {
+        let counters = Arc::<ServeCounters>::default();
+        let delay = SchedulerDelay::new();
         let admin_options = ServeOptions {
             name: "admin",
             slots: Arc::new(Semaphore::new(ADMIN_CONNECTIONS)),
             drain: ADMIN_DRAIN,
-            counters: admin_counters.clone(),
+            counters: counters.clone(),
             ..ServeOptions::default()
         };
         let router = admin_router(AdminState {
             hub: self.hub.clone(),
             readiness: self.readiness.clone(),
-            listeners: vec![("http", http_counters), ("admin", admin_counters)],
+            listeners: vec![("http", http_counters), ("admin", counters)],
             max_streams: config.metrics.max_streams as usize,
             version: env!("CARGO_PKG_VERSION"),
+            process: ProcessState {
+                workers,
+                scheduler_delay: delay.clone(),
+                cpu_group: cgroup::cpu,
+            },
         });
+        self.admin.spawn(scheduler::probe(delay, self.stop_admin.clone()));
         self.admin
             .spawn(serve(admin, router, admin_options, self.stop_admin.clone()));
     }

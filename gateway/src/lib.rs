@@ -4,6 +4,7 @@
 //! command line, logs and signals.
 
 mod auth;
+mod cgroup;
 pub mod cli;
 mod demo;
 mod error;
@@ -14,6 +15,7 @@ mod options;
 mod random;
 mod rtmp;
 mod run;
+mod scheduler;
 mod telemetry;
 mod workers;
 

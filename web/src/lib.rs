@@ -11,7 +11,7 @@ mod serve;
 #[cfg(test)]
 mod testing;
 
-pub use admin::{AdminState, Readiness, admin_router};
+pub use admin::{AdminState, CpuGroup, ProcessState, Readiness, SchedulerDelay, Throttling, admin_router};
 pub use live::{LiveOptions, LiveState, live_router};
 pub use serve::{
     Connection, ServeCounters, ServeOptions, ServeSnapshot, StallGuard, is_of_one_connection, serve, tune,

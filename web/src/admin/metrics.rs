@@ -10,6 +10,7 @@ use spillway_hub::{DropReason, EndReason, Hub, Limit, Phase, Protocol, StreamSna
 
 use super::AdminState;
 use super::families::{Families, Series};
+use super::process::ProcessState;
 use crate::serve::{ServeCounters, ServeSnapshot};
 
 /// The label of the streams beyond `max_streams`, summed.
@@ -25,11 +26,13 @@ pub(super) struct Metrics {
 impl Metrics {
     pub(super) fn new(state: AdminState) -> Self {
         let registry = Registry::new();
-        let collectors: [Box<dyn Collector>; 2] = [
-            Box::new(HubCollector::new(state)),
-            Box::new(ProcessCollector::for_self()),
+        let delay = state.process.scheduler_delay.histogram();
+        let collectors: [Option<Box<dyn Collector>>; 3] = [
+            Some(Box::new(HubCollector::new(state))),
+            Some(Box::new(ProcessCollector::for_self())),
+            delay.map(|histogram| Box::new(histogram) as Box<dyn Collector>),
         ];
-        for collector in collectors {
+        for collector in collectors.into_iter().flatten() {
             if let Err(error) = registry.register(collector) {
                 tracing::error!(%error, "a metrics collector was refused; its metrics are missing");
             }
@@ -47,6 +50,7 @@ struct HubCollector {
     listeners: Vec<(&'static str, Arc<ServeCounters>)>,
     max_streams: usize,
     version: &'static str,
+    process: ProcessState,
     desc: Vec<Desc>,
 }
 
@@ -57,6 +61,7 @@ impl HubCollector {
             listeners,
             max_streams,
             version,
+            process,
             ..
         } = state;
         let desc = Desc::new(
@@ -70,6 +75,7 @@ impl HubCollector {
             listeners,
             max_streams,
             version,
+            process,
             desc: desc.into_iter().collect(),
         }
     }
@@ -98,6 +104,7 @@ impl Collector for HubCollector {
         self.media(&mut out);
         self.sessions(&mut out);
         self.connections(&mut out);
+        self.process.collect(&mut out);
         let (own, other) = capped(&snapshots, self.max_streams);
         stream_totals(&mut out, &PerStream::new(&own, other));
         stream_gauges(&mut out, &own);

@@ -5,6 +5,7 @@ mod api;
 mod families;
 mod metrics;
 mod probes;
+mod process;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::http::answer;
 use crate::serve::ServeCounters;
 use metrics::Metrics;
 pub use probes::Readiness;
+pub use process::{CpuGroup, ProcessState, SchedulerDelay, Throttling};
 
 const ALLOW: &str = "GET, HEAD";
 const INDEX: &str = include_str!("../../page/admin.html");
@@ -37,6 +39,8 @@ pub struct AdminState {
     pub max_streams: usize,
     /// The version that `spillway_build_info` shows.
     pub version: &'static str,
+    /// What is shown of the process.
+    pub process: ProcessState,
 }
 
 #[derive(Debug)]

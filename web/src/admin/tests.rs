@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use spillway_hub::{Hub, Protocol, SessionInfo};
 use tower::ServiceExt;
 
-use super::{AdminState, Readiness, admin_router};
+use super::{AdminState, CpuGroup, ProcessState, Readiness, SchedulerDelay, Throttling, admin_router};
 use crate::testing::{Source, hub, key};
 
 fn router(hub: &Hub, readiness: &Readiness, max_streams: usize) -> Router {
@@ -17,6 +17,7 @@ fn router(hub: &Hub, readiness: &Readiness, max_streams: usize) -> Router {
         listeners: vec![("http", Arc::default()), ("admin", Arc::default())],
         max_streams,
         version: "1.2.3",
+        process: ProcessState::default(),
     })
 }
 
@@ -155,4 +156,50 @@ async fn streams_beyond_the_cap_are_summed() {
     assert!(!text.contains("asked-for-only"));
     assert!(!text.contains("spillway_stream_live{stream=\"_other\"}"));
     assert!(text.contains("spillway_streams{phase=\"waiting\"} 1"));
+}
+
+fn a_throttled_group() -> CpuGroup {
+    CpuGroup {
+        quota_cores: Some(0.5),
+        throttling: Some(Throttling {
+            periods: 120,
+            throttled_periods: 60,
+            throttled_seconds: 2.5,
+        }),
+    }
+}
+
+#[tokio::test]
+async fn metrics_tell_what_the_scheduler_does_to_the_process() {
+    let scheduler_delay = SchedulerDelay::new();
+    let router = |cpu_group| {
+        admin_router(AdminState {
+            hub: hub(),
+            readiness: Readiness::default(),
+            listeners: vec![],
+            max_streams: 1,
+            version: "1.2.3",
+            process: ProcessState {
+                workers: 3,
+                scheduler_delay: scheduler_delay.clone(),
+                cpu_group,
+            },
+        })
+    };
+    scheduler_delay.observe(std::time::Duration::from_millis(30));
+    let (_, text) = get(&router(a_throttled_group), "/metrics").await;
+    for line in [
+        "spillway_workers 3",
+        "spillway_cgroup_cpu_quota_cores 0.5",
+        "spillway_cgroup_cpu_periods_total 120",
+        "spillway_cgroup_cpu_throttled_periods_total 60",
+        "spillway_cgroup_cpu_throttled_seconds_total 2.5",
+        "spillway_scheduler_delay_seconds_bucket{le=\"0.025\"} 0",
+        "spillway_scheduler_delay_seconds_bucket{le=\"0.05\"} 1",
+        "spillway_scheduler_delay_seconds_count 1",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
+    }
+    let (_, text) = get(&router(CpuGroup::default), "/metrics").await;
+    assert!(!text.contains("spillway_cgroup_"), "no quota, no series:\n{text}");
 }
