@@ -320,6 +320,45 @@ async fn metrics_parse_and_count() {
     }
 }
 
+/// Prometheus's own check of names, units, types and help.
+#[tokio::test(flavor = "multi_thread")]
+async fn promtool_finds_nothing_to_say_of_the_metrics() {
+    let gateway = Gateway::with().start().await;
+    let _publisher = publish_loop(Clip::Plain, &gateway.rtmp_url(KEY));
+    let watchers = Watcher::all(&gateway, KEY).await;
+    for watcher in &watchers {
+        watcher.wait_more(secs(15), 25).await;
+    }
+    let metrics = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(metrics.path(), gateway.admin_get("/metrics").await.text()).expect("a file of metrics");
+    let mut command = Command::new("promtool");
+    command
+        .args(["check", "metrics"])
+        .stdin(std::fs::File::open(metrics.path()).expect("the same file"))
+        .kill_on_drop(true);
+    let output = within(secs(20), "promtool check metrics", command.output())
+        .await
+        .expect("promtool, of Debian's package prometheus");
+    let said = [&output.stdout[..], &output.stderr[..]].concat();
+    assert!(
+        output.status.success() && said.is_empty(),
+        "promtool: {}",
+        String::from_utf8_lossy(&said)
+    );
+}
+
+/// What the scheduler does to the process: the number of workers and how late the probe task runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_tell_workers_and_scheduler_delay() {
+    let gateway = Gateway::with().set("runtime.workers", "3").start().await;
+    assert_eq!(gateway.metrics().await.named("spillway_workers"), 3.0);
+    until(secs(15), "three probes of the scheduler's delay", || async {
+        let metrics = gateway.metrics().await;
+        (metrics.named("spillway_scheduler_delay_seconds_count") >= 3.0).then_some(())
+    })
+    .await;
+}
+
 /// One line for each end of a session, with reason, bytes and duration.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_logged_as_json_when_asked() {
