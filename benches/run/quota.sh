@@ -2,6 +2,7 @@
 # What a CPU quota does to viewers: the same work with a whole core, with both cores, and in a real control group (version
 # 1 or 2) with quotas of 200 %, 100 % and 50 % (docker run --cpus=2, 1, 0.5). Needs root. About 4 minutes.
 #   QUOTAS="50" PLAYERS=1000 benches/run/quota.sh
+DURATION=${DURATION:-12s} WARMUP=${WARMUP:-3s}
 source "$(dirname "$0")/lib.sh"
 : "${QUOTAS:=200 100 50}" "${PLAYERS:=1000}" "${PERIOD_US:=100000}"
 
