@@ -85,6 +85,16 @@ fn memory(config: &Config, found: &mut Vec<Violation>) {
         );
         found.push(violation(&["ring.max_bytes", "limits.max_message"], message));
     }
+    if limits.partial_messages < limits.max_message {
+        let message = format!(
+            "{} does not hold even one message of the largest size allowed (`limits.max_message` is {})",
+            limits.partial_messages, limits.max_message
+        );
+        found.push(violation(
+            &["limits.partial_messages", "limits.max_message"],
+            message,
+        ));
+    }
     let gathered = match play.flush {
         Flush::Auto => ("play.flush_max", play.flush_max),
         Flush::Every(period) => ("play.flush", period),
@@ -197,6 +207,10 @@ mod tests {
         assert_eq!(
             broken(|c| c.ring.max_bytes = ByteSize::from_mib(8)),
             ["ring.max_bytes"]
+        );
+        assert_eq!(
+            broken(|c| c.limits.partial_messages = ByteSize::from_mib(8)),
+            ["limits.partial_messages"]
         );
         assert_eq!(
             broken(|c| c.play.max_lag = Period::from_secs(31)),

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::address::ListenAddr;
 use crate::model::{
-    Admin, Auth, Flush, Hls, HlsMode, Http, Limits, Log, LogFormat, LogLevel, Metrics, Play, PlayPolicy,
-    Publish, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
+    Admin, Auth, Flush, Hls, HlsMode, Http, Limits, Log, LogFormat, LogLevel, Memory, Metrics, Play,
+    PlayPolicy, Publish, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
 };
-use crate::units::{ByteSize, Period};
+use crate::units::{BitRate, ByteSize, Period};
 
 const fn listen(ip: Ipv4Addr, port: u16) -> ListenAddr {
     ListenAddr::new(SocketAddr::new(IpAddr::V4(ip), port))
@@ -130,10 +130,17 @@ impl Default for Limits {
         Self {
             max_connections: 20_000,
             max_streams: 1_000,
+            max_connections_per_ip: 0,
+            max_streams_per_ip: 0,
+            publish_bitrate: BitRate::from_bits_per_second(200_000_000),
+            max_viewers: 0,
             max_viewers_per_stream: 0,
+            memory: Memory::Auto,
             handshake_timeout: Period::from_secs(10),
             max_message: ByteSize::from_mib(16),
             chunk_streams: 64,
+            partial_messages: ByteSize::from_mib(32),
+            http_header: ByteSize::from_bytes(16 << 10),
         }
     }
 }

@@ -30,10 +30,10 @@ pub use layer::ENVIRONMENT_PREFIX;
 pub use load::{LoadInput, Loaded};
 pub use model::{
     Admin, Auth, Config, Flush, Hls, HlsMode, Http, Limits, Log, LogFormat, LogLevel, MAX_MESSAGE_BYTES,
-    Metrics, Play, PlayPolicy, Publish, PublishKey, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
+    Memory, Metrics, Play, PlayPolicy, Publish, PublishKey, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
 };
 pub use pattern::{MAX_PATTERN_BYTES, PatternError, StreamPattern};
 pub use range::{RANGES, Range};
 pub use schema::schema;
 pub use secret::{REDACTED, Secret, SecretError};
-pub use units::{ByteSize, MAX_PERIOD_MS, Period, UnitError};
+pub use units::{BitRate, ByteSize, MAX_PERIOD_MS, Period, UnitError};

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::units::{ByteSize, Period};
+use crate::units::{BitRate, ByteSize, Period};
 
 /// Smallest and largest value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Range {
     Size(ByteSize, ByteSize),
     /// Of a number.
     Count(u32, u32),
+    /// Of a bit rate.
+    Rate(BitRate, BitRate),
 }
 
 const fn millis(least: u64, most: u64) -> Range {
@@ -59,10 +61,24 @@ pub const RANGES: &[(&str, Range)] = &[
     ("shutdown.grace", secs(0, 600)),
     ("runtime.workers", Range::Count(0, 1_024)),
     ("limits.max_connections", Range::Count(1, 10_000_000)),
+    ("limits.max_connections_per_ip", Range::Count(0, 10_000_000)),
     ("limits.max_streams", Range::Count(1, 100_000)),
+    ("limits.max_streams_per_ip", Range::Count(0, 100_000)),
+    (
+        "limits.publish_bitrate",
+        Range::Rate(
+            BitRate::from_bits_per_second(0),
+            BitRate::from_bits_per_second(100_000_000_000),
+        ),
+    ),
+    ("limits.max_viewers", Range::Count(0, 10_000_000)),
     ("limits.max_viewers_per_stream", Range::Count(0, 10_000_000)),
     ("limits.handshake_timeout", millis(100, 300_000)),
     ("limits.max_message", size(64 * KIB, 16 * MIB)),
+    ("limits.memory", size(MIB, 4_096 * GIB)),
+    ("limits.partial_messages", size(64 * KIB, 256 * MIB)),
+    // hyper takes no less, and no more in one buffer.
+    ("limits.http_header", size(8 * KIB, 256 * KIB)),
     // Encoders use the ids 2 to 8 side by side.
     ("limits.chunk_streams", Range::Count(8, 65_598)),
 ];
@@ -78,6 +94,9 @@ impl Range {
             Self::Size(least, most) => text
                 .and_then(|text| text.parse().ok())
                 .is_none_or(|size| (least..=most).contains(&size)),
+            Self::Rate(least, most) => text
+                .and_then(|text| text.parse().ok())
+                .is_none_or(|rate| (least..=most).contains(&rate)),
             Self::Count(least, most) => value
                 .as_u64()
                 .is_none_or(|number| (u64::from(least)..=u64::from(most)).contains(&number)),
@@ -91,6 +110,7 @@ impl std::fmt::Display for Range {
             Self::Period(least, most) => write!(f, "{least} to {most}"),
             Self::Size(least, most) => write!(f, "{least} to {most}"),
             Self::Count(least, most) => write!(f, "{least} to {most}"),
+            Self::Rate(least, most) => write!(f, "{least} to {most}"),
         }
     }
 }

@@ -20,6 +20,13 @@ const PERIOD_UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
 ];
 
+const RATE_UNITS: [(&str, u64); 4] = [
+    ("bit/s", 1),
+    ("kbit/s", 1_000),
+    ("Mbit/s", 1_000_000),
+    ("Gbit/s", 1_000_000_000),
+];
+
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("B", 1),
     ("kB", 1_000),
@@ -202,6 +209,59 @@ impl FromStr for ByteSize {
     }
 }
 
+/// A bit rate, written with its unit: `"6Mbit/s"`, `"500kbit/s"`, `"1.5Gbit/s"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct BitRate(u64);
+
+impl BitRate {
+    const EXPECTED: &'static str = "a bit rate with its unit, such as \"500kbit/s\" or \"50Mbit/s\"";
+
+    /// A rate of `bits` bits a second.
+    pub const fn from_bits_per_second(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// In bits a second.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for BitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, factor) in RATE_UNITS.iter().rev() {
+            if self.0 >= *factor && self.0.is_multiple_of(*factor) {
+                return write!(f, "{}{unit}", self.0 / factor);
+            }
+        }
+        write!(f, "{}bit/s", self.0)
+    }
+}
+
+impl FromStr for BitRate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit, tail) = split_quantity(text.trim());
+        if !tail.is_empty() {
+            return Err(UnitError::NotANumber {
+                text: text.into(),
+                expected: Self::EXPECTED,
+            });
+        }
+        scale(
+            text,
+            number,
+            unit,
+            &RATE_UNITS,
+            Self::EXPECTED,
+            "Mbit/s",
+            "1bit/s",
+        )
+        .map(Self)
+    }
+}
+
 /// Splits the first number and its unit off `text`: `"1m30s"` gives `("1", "m", "30s")`.
 fn split_quantity(text: &str) -> (&str, &str, &str) {
     let number_len = text
@@ -367,6 +427,12 @@ unit_serde!(
     r"^\s*[0-9_]+(\.[0-9_]+)?\s*(B|kB|KiB|MB|MiB|GB|GiB)\s*$",
     ["64KiB", "16MiB"]
 );
+unit_serde!(
+    BitRate,
+    "Mbit/s",
+    r"^\s*[0-9_]+(\.[0-9_]+)?\s*(bit/s|kbit/s|Mbit/s|Gbit/s)\s*$",
+    ["500kbit/s", "50Mbit/s"]
+);
 
 #[cfg(test)]
 mod tests {
@@ -450,6 +516,27 @@ mod tests {
         ];
         for (text, bytes) in cases {
             assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn bit_rates_are_read_and_shown_with_their_unit() {
+        let rate = |text: &str| text.parse::<BitRate>().map(BitRate::bits_per_second);
+        for (text, bits) in [
+            ("0bit/s", 0),
+            ("500kbit/s", 500_000),
+            ("1.5Mbit/s", 1_500_000),
+            ("2 Gbit/s", 2_000_000_000),
+        ] {
+            assert_eq!(rate(text), Ok(bits), "{text}");
+            assert_eq!(rate(&BitRate::from_bits_per_second(bits).to_string()), Ok(bits));
+        }
+        assert_eq!(
+            rate("50").unwrap_err().to_string(),
+            r#""50" has no unit: write it as for example "50Mbit/s""#
+        );
+        for text in ["", "Mbit/s", "50Mbps", "0.5bit/s", "-1bit/s"] {
+            assert!(rate(text).is_err(), "{text}");
         }
     }
 

@@ -12,6 +12,32 @@ pub(crate) fn cpu() -> CpuGroup {
     cpu_of(&read)
 }
 
+/// How much memory this process may use: the smallest bound of its groups, else that of the machine.
+pub(crate) fn memory_bytes() -> Option<u64> {
+    memory_of(&read)
+}
+
+fn memory_of(read: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    let machine = read(Path::new("/proc/meminfo")).and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.trim()
+            .strip_suffix(" kB")?
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(1024)
+    });
+    let groups = folders(read, Controller::Memory);
+    let bounds = groups.iter().filter_map(|(version, folder)| {
+        let file = match version {
+            Version::One => "memory.limit_in_bytes",
+            Version::Two => "memory.max",
+        };
+        // "max" is no bound, and version 1 says so with a number beyond any machine's.
+        read(&folder.join(file))?.trim().parse().ok()
+    });
+    bounds.chain(machine).min()
+}
+
 fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
@@ -80,12 +106,14 @@ fn throttling(text: &str) -> Option<Throttling> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Controller {
     Cpu,
+    Memory,
 }
 
 impl Controller {
     fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
+            Self::Memory => "memory",
         }
     }
 }
@@ -230,6 +258,39 @@ mod tests {
             throttled_seconds: 2.5,
         };
         assert_eq!(cpu.throttling, Some(expected));
+    }
+
+    fn memory_in(files: &[(&str, &str)]) -> Option<u64> {
+        memory_of(&|path: &Path| {
+            files
+                .iter()
+                .find(|(name, _)| Path::new(name) == path)
+                .map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    #[test]
+    fn memory_is_the_smallest_bound_of_the_groups_or_the_machines() {
+        let machine = ("/proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n");
+        let group = ("/proc/self/cgroup", "4:memory:/docker/ef\n0::/a/b\n");
+        let mounts = (
+            "/proc/self/mountinfo",
+            "30 20 0:26 / /two rw - cgroup2 cgroup rw\n\
+             31 20 0:27 /docker/ef /one rw - cgroup cgroup rw,memory\n",
+        );
+        let one = |text| ("/one/memory.limit_in_bytes", text);
+        let two = |text| ("/two/a/memory.max", text);
+        for (one_text, two_text, expected) in [
+            ("9223372036854771712\n", "max\n", 2 << 20),
+            ("1000000\n", "max\n", 1_000_000),
+            ("1000000\n", "500000\n", 500_000),
+            ("x", "", 2 << 20),
+        ] {
+            let files = [machine, group, mounts, one(one_text), two(two_text)];
+            assert_eq!(memory_in(&files), Some(expected), "{one_text} {two_text}");
+        }
+        assert_eq!(memory_in(&[machine]), Some(2 << 20));
+        assert_eq!(memory_in(&[]), None);
     }
 
     #[test]

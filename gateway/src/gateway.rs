@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spillway_config::Config;
-use spillway_hub::Hub;
+use spillway_hub::{Hub, PerIp};
 use spillway_web::{
     AdminState, LiveOptions, LiveState, ProcessState, Readiness, SchedulerDelay, ServeCounters, ServeOptions,
     admin_router, live_router, serve,
@@ -22,7 +22,7 @@ use crate::error::StartError;
 use crate::net;
 use crate::options;
 use crate::random;
-use crate::rtmp::{self, LogBudget, Rtmp};
+use crate::rtmp::{self, Admission, LogBudget, Rtmp};
 use crate::scheduler;
 
 /// The addresses the listeners are bound to.
@@ -87,8 +87,10 @@ impl Gateway {
         let demo_key = random::key();
         let auth = Auth::new(config.auth.clone(), start.demo.then(|| demo_key.clone()));
         let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
-        gateway.serve_rtmp(config, auth, slots.clone(), rtmp_listener);
-        let http_counters = gateway.serve_http(config, slots, http_listener);
+        let per_ip = PerIp::new(config.limits.max_connections_per_ip as usize);
+        let admission = (slots, per_ip);
+        gateway.serve_rtmp(config, auth, admission.clone(), rtmp_listener);
+        let http_counters = gateway.serve_http(config, admission, http_listener);
         gateway.serve_admin(config, start.workers, http_counters, admin_listener);
         if start.demo {
             let target = loopback_of(addresses.rtmp);
@@ -100,7 +102,7 @@ impl Gateway {
         Ok(gateway)
     }
 
-    fn serve_rtmp(&self, config: &Config, auth: Auth, slots: Arc<Semaphore>, listener: TcpListener) {
+    fn serve_rtmp(&self, config: &Config, auth: Auth, admission: Admission, listener: TcpListener) {
         let rtmp = Arc::new(Rtmp {
             hub: self.hub.clone(),
             auth,
@@ -108,19 +110,22 @@ impl Gateway {
             log_budget: LogBudget::new(),
         });
         let (tasks, stop) = (self.tasks.clone(), self.stop_accepting.clone());
-        self.tasks.spawn(rtmp::listen(rtmp, listener, slots, tasks, stop));
+        self.tasks
+            .spawn(rtmp::listen(rtmp, listener, admission, tasks, stop));
     }
 
-    fn serve_http(&self, config: &Config, slots: Arc<Semaphore>, http: TcpListener) -> Arc<ServeCounters> {
+    fn serve_http(&self, config: &Config, admission: Admission, http: TcpListener) -> Arc<ServeCounters> {
+        let (slots, per_ip) = admission;
         let counters = Arc::<ServeCounters>::default();
         let http_options = ServeOptions {
             name: "http",
             slots,
+            per_ip,
+            max_header_bytes: config.limits.http_header.as_usize(),
             header_timeout: config.limits.handshake_timeout.into(),
             stall_timeout: config.play.stall_timeout.into(),
             drain: self.grace,
             counters: counters.clone(),
-            ..ServeOptions::default()
         };
         let live = live_router(LiveState {
             hub: self.hub.clone(),

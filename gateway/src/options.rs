@@ -1,10 +1,14 @@
 //! From the configuration to the options of each part.
 
-use spillway_config::{Config, HlsMode as ConfigHlsMode};
+use spillway_config::{Config, HlsMode as ConfigHlsMode, Memory};
 use spillway_hub::{Flush, HlsMode, HlsOptions, HubOptions};
 use spillway_rtmp::limits::ReaderLimits;
 
+use crate::cgroup;
 use crate::rtmp::RtmpOptions;
+
+/// `limits.memory = "auto"` where the system does not say how much there is: a small machine's.
+const UNKNOWN_MEMORY: u64 = 1 << 30;
 
 /// The hub's options; `workers` is the number of the runtime's threads.
 pub(crate) fn hub(config: &Config, workers: usize) -> HubOptions {
@@ -24,9 +28,30 @@ pub(crate) fn hub(config: &Config, workers: usize) -> HubOptions {
             _ => HubOptions::default().flush,
         },
         max_streams: limits.max_streams as usize,
+        max_streams_per_ip: limits.max_streams_per_ip as usize,
+        max_viewers: limits.max_viewers as usize,
+        publish_bitrate: limits.publish_bitrate.bits_per_second(),
+        memory: memory(limits.memory),
         max_viewers_per_stream: limits.max_viewers_per_stream as usize,
         workers,
         hls: hls(config),
+    }
+}
+
+/// The bytes of media there may be.
+fn memory(configured: Memory) -> u64 {
+    match configured {
+        Memory::Size(size) => size.get(),
+        _ => {
+            let memory = cgroup::memory_bytes();
+            let half = memory.map_or(UNKNOWN_MEMORY, |bytes| bytes / 2);
+            tracing::debug!(
+                memory,
+                media_bytes = half,
+                "limits.memory is half of what this process may use"
+            );
+            half
+        }
     }
 }
 
@@ -58,6 +83,7 @@ pub(crate) fn rtmp(config: &Config) -> RtmpOptions {
         limits: ReaderLimits {
             max_message_bytes: config.limits.max_message_bytes(),
             max_chunk_streams: config.limits.chunk_streams as usize,
+            max_partial_bytes: config.limits.partial_messages.as_usize(),
             ..ReaderLimits::default()
         },
     }

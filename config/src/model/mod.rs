@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use auth::{Auth, PlayPolicy, PublishKey, PublishPolicy};
 pub use hls::{Hls, HlsMode};
-pub use limits::{Limits, MAX_MESSAGE_BYTES};
+pub use limits::{Limits, MAX_MESSAGE_BYTES, Memory};
 pub use observe::{Log, LogFormat, LogLevel, Metrics};
 pub use play::{Flush, Play};
 pub use publish::Publish;

@@ -1,6 +1,7 @@
 //! [`Hub`]: the registry of streams, and the way in for publishers and viewers.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::error::{AttachError, PublishError};
 use crate::hls::HlsStore;
 use crate::key::StreamKey;
 use crate::options::HubOptions;
+use crate::per_ip::{self, PerIp, Place};
 use crate::publisher::Publisher;
 use crate::session::SessionInfo;
 use crate::stats::{Limit, Stats};
@@ -22,6 +24,9 @@ use crate::viewer::Viewer;
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// How many sweeps a bit rate is measured over.
 const SWEEPS_PER_BITRATE: u32 = 8;
+/// How many measurements in a row above the limit make a publisher too fast: about six seconds, longer than the burst
+/// that an encoder sends after a stall.
+const MEASUREMENTS_TOO_FAST: u32 = 3;
 
 /// All streams of a process. Cloning is cheap. Lives in a tokio runtime.
 #[derive(Debug, Clone)]
@@ -47,6 +52,11 @@ struct HubInner {
     /// viewers of nothing never keep a publisher out.
     published: AtomicUsize,
     waiting: AtomicUsize,
+    /// Viewers of all streams.
+    viewers: AtomicUsize,
+    per_ip: PerIp,
+    /// Bytes of media in memory at the last sweep.
+    memory: AtomicU64,
     stats: Arc<Stats>,
     hls: HlsStore,
     closed: AtomicBool,
@@ -64,6 +74,7 @@ enum Purpose {
 enum NoStream {
     Closed,
     Full,
+    Memory,
 }
 
 /// Counts an attaching viewer as waiting for as long as it does.
@@ -88,6 +99,9 @@ impl Hub {
         let options = Arc::new(options);
         let inner = Arc::new_cyclic(|weak: &Weak<HubInner>| HubInner {
             hls: HlsStore::new(WeakHub(weak.clone()), options.hls.clone()),
+            per_ip: PerIp::new(options.max_streams_per_ip),
+            viewers: AtomicUsize::new(0),
+            memory: AtomicU64::new(0),
             options,
             streams: DashMap::new(),
             published: AtomicUsize::new(0),
@@ -131,14 +145,28 @@ impl Hub {
     /// # Errors
     /// [`PublishError`] when a limit is reached or the process is going away.
     pub fn publish(&self, key: StreamKey, info: SessionInfo) -> Result<Publisher, PublishError> {
+        let place = self.place_for(&key, &info)?;
         let (stream, (epoch, lost)) = self
-            .with_stream(key, Purpose::Publish, |stream| stream.take_over(info))
+            .with_stream(key, Purpose::Publish, |stream| stream.take_over(info, place))
             .map_err(|no| match no {
                 NoStream::Closed => PublishError::ShuttingDown,
                 NoStream::Full => PublishError::TooManyStreams,
+                NoStream::Memory => PublishError::ShortOfMemory,
             })?;
         self.inner.hls.stream_started(&stream);
         Ok(Publisher::new(self.clone(), stream, epoch, lost, info))
+    }
+
+    /// Counts a stream for the publisher's address. Who takes over from its own address gives a place back.
+    fn place_for(&self, key: &StreamKey, info: &SessionInfo) -> Result<Place, PublishError> {
+        let ip = info.peer.ip();
+        let owner = self.stream(key).and_then(|stream| stream.publisher());
+        let takes_over = owner.is_some_and(|owner| per_ip::is_same(owner.peer.ip(), ip));
+        let place = self.inner.per_ip.take_beyond(ip, usize::from(takes_over));
+        place.ok_or_else(|| {
+            self.stats().refused(Limit::StreamsPerIp);
+            PublishError::TooManyFromAddress
+        })
     }
 
     /// Finds the stream for a viewer, waiting up to `play.wait` for a publisher and its tracks.
@@ -146,6 +174,10 @@ impl Hub {
     /// # Errors
     /// [`AttachError`] when there is none, a limit is reached or the process is going away.
     pub async fn attach(&self, key: &StreamKey, info: SessionInfo) -> Result<Viewer, AttachError> {
+        if self.is_short_of_memory() {
+            self.stats().refused(Limit::Memory);
+            return Err(AttachError::ShortOfMemory);
+        }
         let deadline = Instant::now() + self.options().play_wait;
         loop {
             let waiting = self.wait_in_line(key)?;
@@ -164,6 +196,7 @@ impl Hub {
             .map_err(|no| match no {
                 NoStream::Closed => AttachError::ShuttingDown,
                 NoStream::Full => AttachError::TooManyStreams,
+                NoStream::Memory => AttachError::ShortOfMemory,
             })?;
         Ok(Waiting { hub: self, stream })
     }
@@ -177,7 +210,29 @@ impl Hub {
             self.stats().refused(Limit::Viewers);
             return Err(AttachError::TooManyViewers);
         }
+        let most = self.options().max_viewers;
+        if self.inner.viewers.fetch_add(1, Ordering::AcqRel) >= most && most > 0 {
+            self.viewer_left();
+            counter.sub(1);
+            self.stats().refused(Limit::AllViewers);
+            return Err(AttachError::TooManyViewersInAll);
+        }
         Ok(Viewer::new(self.clone(), stream.clone(), info))
+    }
+
+    /// Uncounts a viewer that [`Self::admit`] has let in.
+    pub(crate) fn viewer_left(&self) {
+        self.inner.viewers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Bytes of media in memory: frame rings, HLS segments and messages that are still coming in. Up to 250 ms old.
+    pub fn memory_bytes(&self) -> u64 {
+        self.inner.memory.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is so much media in memory that nobody new is let in.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        self.memory_bytes() > self.options().memory
     }
 
     /// Runs `then` on the stream of this key, made if need be, while it cannot be removed.
@@ -198,6 +253,11 @@ impl Hub {
             Purpose::Publish => (&self.inner.published, is_new || waiting),
             Purpose::Wait => (&self.inner.waiting, is_new),
         };
+        // Who comes back to a stream brings no more than it had.
+        if purpose == Purpose::Publish && counts && self.is_short_of_memory() {
+            self.stats().refused(Limit::Memory);
+            return Err(NoStream::Memory);
+        }
         if counts && counter.fetch_add(1, Ordering::AcqRel) >= self.options().max_streams {
             counter.fetch_sub(1, Ordering::AcqRel);
             self.stats().refused(Limit::Streams);
@@ -282,44 +342,83 @@ async fn wait_ready(stream: &Stream, deadline: Instant) -> Result<bool, AttachEr
     }
 }
 
-/// Ends streams whose publisher stayed away, and measures bit rates.
+/// Ends streams whose publisher stayed away, weighs what is in memory, and measures bit rates.
 async fn sweep(hub: WeakHub) {
     let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut last_bytes = std::collections::HashMap::new();
+    let mut rates = Rates::default();
     for round in 0u32.. {
         ticks.tick().await;
         let Some(hub) = hub.upgrade() else { return };
         let linger = hub.options().linger;
+        let mut memory = hub.hls().bytes() + hub.stats().incoming_bytes.get();
         for stream in hub.streams() {
+            memory += stream.ring_bytes();
             if stream.phase() == Phase::Away && stream.phase_age() >= linger {
                 hub.remove_if(stream.key(), Phase::Ended, |stream| {
                     stream.phase() == Phase::Away && stream.phase_age() >= linger
                 });
             }
         }
+        hub.inner.memory.store(memory, Ordering::Relaxed);
         if round % SWEEPS_PER_BITRATE == 0 {
-            measure_bitrates(&hub, &mut last_bytes);
+            rates.measure(&hub);
         }
         hub.hls().sweep();
     }
 }
 
-fn measure_bitrates(hub: &Hub, last: &mut std::collections::HashMap<StreamKey, (u64, Instant)>) {
-    let now = Instant::now();
-    let mut seen = std::collections::HashMap::new();
-    for stream in hub.streams() {
-        let bytes = stream.stats().bytes_in.get();
-        if let Some((before, at)) = last.get(stream.key()) {
-            let seconds = now.duration_since(*at).as_secs_f64();
-            if seconds > 0.0 && stream.phase() == Phase::Live {
-                let bits = bytes.saturating_sub(*before) as f64 * 8.0;
-                stream
-                    .bitrate_bps
-                    .store((bits / seconds) as u64, Ordering::Relaxed);
-            }
-        }
-        seen.insert(stream.key().clone(), (bytes, now));
+/// What a stream had received when its rate was measured last.
+struct Measured {
+    bytes: u64,
+    at: Instant,
+    epoch: u64,
+    /// How often in a row its publisher was above `limits.publish_bitrate`.
+    over: u32,
+}
+
+/// The bit rates of all publishers.
+#[derive(Default)]
+struct Rates(HashMap<StreamKey, Measured>);
+
+impl Rates {
+    fn measure(&mut self, hub: &Hub) {
+        let now = Instant::now();
+        let streams = hub.streams();
+        let seen = streams.iter().map(|stream| {
+            let before = self.0.get(stream.key());
+            (stream.key().clone(), measure(hub, stream, before, now))
+        });
+        self.0 = seen.collect();
     }
-    *last = seen;
+}
+
+fn measure(hub: &Hub, stream: &Stream, before: Option<&Measured>, now: Instant) -> Measured {
+    let (bytes, epoch) = (stream.stats().bytes_in.get(), stream.epoch());
+    let mut measured = Measured {
+        bytes,
+        at: now,
+        epoch,
+        over: 0,
+    };
+    let Some(before) = before else { return measured };
+    let seconds = now.duration_since(before.at).as_secs_f64();
+    if seconds <= 0.0 || stream.phase() != Phase::Live {
+        return measured;
+    }
+    let rate = (bytes.saturating_sub(before.bytes) as f64 * 8.0 / seconds) as u64;
+    stream.bitrate_bps.store(rate, Ordering::Relaxed);
+    let most = hub.options().publish_bitrate;
+    if most > 0 && rate > most && before.epoch == epoch {
+        measured.over = before.over + 1;
+    }
+    if measured.over >= MEASUREMENTS_TOO_FAST {
+        tracing::warn!(
+            stream = %stream.key(), bits_per_second = rate, limit = most,
+            "publisher is above limits.publish_bitrate; it is disconnected"
+        );
+        hub.stats().refused(Limit::PublishBitrate);
+        stream.cut_off(epoch);
+    }
+    measured
 }

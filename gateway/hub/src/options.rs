@@ -80,6 +80,14 @@ pub struct HubOptions {
     pub flush: Flush,
     /// The streams there may be at once, waiting ones included.
     pub max_streams: usize,
+    /// The streams that may be published from one address at once; zero: no limit.
+    pub max_streams_per_ip: usize,
+    /// The viewers there may be at once, of all streams (HLS not counted); zero: no limit.
+    pub max_viewers: usize,
+    /// The bits a second a publisher may send for long; zero: no limit.
+    pub publish_bitrate: u64,
+    /// The bytes of media beyond which no new publishers and viewers are let in.
+    pub memory: u64,
     /// The viewers one stream may have (HLS not counted); zero: no limit.
     pub max_viewers_per_stream: usize,
     /// The runtime's worker threads: what `Flush::Auto` may count on.
@@ -101,6 +109,10 @@ impl Default for HubOptions {
                 max: Duration::from_millis(300),
             },
             max_streams: 1000,
+            max_streams_per_ip: 0,
+            max_viewers: 0,
+            publish_bitrate: 0,
+            memory: u64::MAX,
             max_viewers_per_stream: 0,
             workers: 1,
             hls: HlsOptions::default(),

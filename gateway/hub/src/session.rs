@@ -62,6 +62,8 @@ pub enum EndReason {
     NotFound,
     /// Authorisation or a limit said no.
     Refused,
+    /// The publisher sent more than `limits.publish_bitrate`.
+    TooFast,
     /// The peer broke the protocol.
     Protocol,
     /// A deadline of the handshake or of the first command passed.
@@ -74,7 +76,7 @@ pub enum EndReason {
 
 impl EndReason {
     /// All of them, in the order of [`EndReason::index`].
-    pub const ALL: [EndReason; 12] = [
+    pub const ALL: [EndReason; 13] = [
         Self::Client,
         Self::Stalled,
         Self::StreamEnded,
@@ -83,6 +85,7 @@ impl EndReason {
         Self::Idle,
         Self::NotFound,
         Self::Refused,
+        Self::TooFast,
         Self::Protocol,
         Self::Timeout,
         Self::Io,
@@ -100,6 +103,7 @@ impl EndReason {
             Self::Idle => "idle",
             Self::NotFound => "not_found",
             Self::Refused => "refused",
+            Self::TooFast => "too_fast",
             Self::Protocol => "protocol",
             Self::Timeout => "timeout",
             Self::Io => "io",

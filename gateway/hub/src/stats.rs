@@ -99,45 +99,75 @@ impl StreamStats {
 pub enum Limit {
     /// `limits.max_connections`.
     Connections,
+    /// `limits.max_connections_per_ip`.
+    ConnectionsPerIp,
     /// `limits.max_streams`.
     Streams,
+    /// `limits.max_streams_per_ip`.
+    StreamsPerIp,
+    /// `limits.publish_bitrate`.
+    PublishBitrate,
+    /// `limits.max_viewers`.
+    AllViewers,
     /// `limits.max_viewers_per_stream`.
     Viewers,
+    /// `limits.memory`.
+    Memory,
     /// `[auth]`.
     Auth,
     /// The handshake or first-command deadline.
     HandshakeTimeout,
+    /// `limits.max_message`.
+    MessageSize,
+    /// `limits.chunk_streams`.
+    ChunkStreams,
+    /// `limits.partial_messages`, or the less that holds without an accepted publish.
+    PartialMessages,
+    /// `limits.http_header`.
+    HttpHeader,
 }
 
 impl Limit {
     /// All of them, in the order of their counters.
-    pub const ALL: [Limit; 5] = [
+    pub const ALL: [Limit; 14] = [
         Self::Connections,
+        Self::ConnectionsPerIp,
         Self::Streams,
+        Self::StreamsPerIp,
+        Self::PublishBitrate,
+        Self::AllViewers,
         Self::Viewers,
+        Self::Memory,
         Self::Auth,
         Self::HandshakeTimeout,
+        Self::MessageSize,
+        Self::ChunkStreams,
+        Self::PartialMessages,
+        Self::HttpHeader,
     ];
 
     /// The label used in metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Connections => "connections",
+            Self::ConnectionsPerIp => "connections_per_ip",
             Self::Streams => "streams",
+            Self::StreamsPerIp => "streams_per_ip",
+            Self::PublishBitrate => "publish_bitrate",
+            Self::AllViewers => "all_viewers",
             Self::Viewers => "viewers",
+            Self::Memory => "memory",
             Self::Auth => "auth",
             Self::HandshakeTimeout => "handshake_timeout",
+            Self::MessageSize => "message_size",
+            Self::ChunkStreams => "chunk_streams",
+            Self::PartialMessages => "partial_messages",
+            Self::HttpHeader => "http_header",
         }
     }
 
     fn index(self) -> usize {
-        match self {
-            Self::Connections => 0,
-            Self::Streams => 1,
-            Self::Viewers => 2,
-            Self::Auth => 3,
-            Self::HandshakeTimeout => 4,
-        }
+        Self::ALL.iter().position(|l| *l == self).unwrap_or(0)
     }
 }
 
@@ -154,6 +184,8 @@ pub struct Stats {
     pub publishes_total: Counter,
     /// Media messages of RTMP peers that belonged to no stream, or came too early and were too many to hold.
     pub unplaced_messages: Counter,
+    /// Bytes of messages of RTMP peers that are not complete, and of media that waits for its publish to be accepted.
+    pub incoming_bytes: Counter,
     /// Session tasks that panicked; each ended alone.
     pub panics: Counter,
     /// Bytes of media received since the start.

@@ -16,6 +16,7 @@ use crate::frame::Frame;
 use crate::init::Init;
 use crate::key::StreamKey;
 use crate::options::{Flush, HubOptions};
+use crate::per_ip::Place;
 use crate::ring::{Ring, RingLimits};
 use crate::session::{EndReason, Protocol, SessionInfo};
 use crate::stats::{Stats, StreamStats};
@@ -69,10 +70,12 @@ struct Life {
     owner: Option<Owner>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Owner {
     info: SessionInfo,
     replaced: CancellationToken,
+    /// Counts the stream for the publisher's address.
+    _place: Place,
 }
 
 /// What is published under one key.
@@ -227,7 +230,7 @@ impl Stream {
     }
 
     /// Hands the stream to a new publisher; the old one is told through its token.
-    pub(crate) fn take_over(&self, info: SessionInfo) -> (u64, CancellationToken) {
+    pub(crate) fn take_over(&self, info: SessionInfo, place: Place) -> (u64, CancellationToken) {
         let token = CancellationToken::new();
         let (epoch, old) = {
             let mut life = self.life.lock();
@@ -236,6 +239,7 @@ impl Stream {
             let old = life.owner.replace(Owner {
                 info,
                 replaced: token.clone(),
+                _place: place,
             });
             self.set_phase(Phase::Live);
             self.writer.lock().start_epoch(life.epoch);
@@ -261,6 +265,23 @@ impl Stream {
             drop(life);
             self.wake_all();
         }
+    }
+
+    /// Takes the stream from a publisher that sends too much; it is told through its token and may come back.
+    pub(crate) fn cut_off(&self, epoch: u64) {
+        let mut life = self.life.lock();
+        if life.epoch != epoch || self.phase() != Phase::Live {
+            return;
+        }
+        let owner = life.owner.take();
+        life.since = Instant::now();
+        self.set_phase(Phase::Away);
+        self.bitrate_bps.store(0, Ordering::Relaxed);
+        drop(life);
+        if let Some(owner) = owner {
+            owner.replaced.cancel();
+        }
+        self.wake_all();
     }
 
     /// Closes the stream; the publisher, if any, is told through its token.
@@ -351,6 +372,8 @@ impl Stream {
         match self.phase() {
             Phase::Shutdown => EndReason::Shutdown,
             Phase::Ended => EndReason::StreamEnded,
+            // Whoever leaves by itself asks for no reason.
+            Phase::Away => EndReason::TooFast,
             _ => EndReason::Replaced,
         }
     }

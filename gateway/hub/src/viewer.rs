@@ -280,6 +280,7 @@ impl Viewer {
             return;
         }
         self.stream.stats().viewers[self.info.protocol.index()].sub(1);
+        self.hub.viewer_left();
         self.stream.plan_flush();
         self.hub.stats().viewer_ended(self.info.protocol, reason);
         tracing::info!(

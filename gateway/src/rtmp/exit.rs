@@ -2,7 +2,8 @@
 
 use std::io::{self, ErrorKind};
 
-use spillway_hub::EndReason;
+use spillway_hub::{EndReason, Limit};
+use spillway_rtmp::error::ChunkError;
 use spillway_rtmp::session::SessionError;
 
 /// Why the connection's loop ends.
@@ -30,5 +31,18 @@ impl From<io::Error> for Exit {
             }
             _ => Exit::Failed(EndReason::Io, error.to_string()),
         }
+    }
+}
+
+/// The limit that a session failed by, if it was one.
+pub(super) fn limit_of(error: &SessionError) -> Option<Limit> {
+    match error {
+        SessionError::Chunk(ChunkError::MessageTooLong { .. }) | SessionError::PeerCommandTooLong { .. } => {
+            Some(Limit::MessageSize)
+        }
+        SessionError::Chunk(ChunkError::PeerTooManyChunkStreams { .. }) => Some(Limit::ChunkStreams),
+        SessionError::Chunk(ChunkError::PeerTooMuchPartial { .. })
+        | SessionError::PeerTooMuchWithoutPublish { .. } => Some(Limit::PartialMessages),
+        _ => None,
     }
 }

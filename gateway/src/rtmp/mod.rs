@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use spillway_hub::{Hub, Limit};
+use spillway_hub::{Hub, Limit, PerIp};
 use spillway_rtmp::limits::ReaderLimits;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -49,11 +49,14 @@ pub(crate) struct Rtmp {
     pub(crate) log_budget: LogBudget,
 }
 
-/// Accepts connections until `shutdown`; sessions are counted in `tasks` and hold a permit of `slots`.
+/// What a connection needs to be let in: a permit out of all, and a place out of its address's.
+pub(crate) type Admission = (Arc<Semaphore>, PerIp);
+
+/// Accepts connections until `shutdown`; sessions are counted in `tasks` and hold their `admission`.
 pub(crate) async fn listen(
     rtmp: Arc<Rtmp>,
     listener: TcpListener,
-    slots: Arc<Semaphore>,
+    (slots, per_ip): Admission,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 ) {
@@ -73,13 +76,22 @@ pub(crate) async fn listen(
                     tracing::debug!(%peer, "connection refused: limits.max_connections is reached");
                     continue;
                 };
+                let Some(place) = per_ip.take(peer.ip()) else {
+                    stats.refused(Limit::ConnectionsPerIp);
+                    if let Some(left_out) = rtmp.log_budget.take() {
+                        tracing::warn!(
+                            %peer, left_out, "connection refused: its address has as many as limits.max_connections_per_ip allows"
+                        );
+                    }
+                    continue;
+                };
                 if let Err(error) = spillway_web::tune(&socket) {
                     tracing::debug!(%peer, %error, "socket options refused");
                 }
                 let session = run(rtmp.clone(), socket, peer, shutdown.clone());
                 tasks.spawn(async move {
                     session.await;
-                    drop(slot);
+                    drop((slot, place));
                 });
             }
             Err(error) if spillway_web::is_of_one_connection(&error) => rtmp.hub.stats().accept_errors.add(1),

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::Rtmp;
-use super::exit::Exit;
+use super::exit::{Exit, limit_of};
 use super::input::{READ_BUFFER, read_once};
 use super::player::{Player, PlayerWake, Wish};
 use crate::random;
@@ -33,6 +33,8 @@ use crate::random;
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long a connection that is being closed may take to fetch the last words.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The change in what a connection holds of incoming messages that is worth counting.
+const HELD_STEP: usize = 16 << 10;
 
 type Attaching = Pin<Box<dyn Future<Output = Result<Viewer, AttachError>> + Send>>;
 
@@ -74,6 +76,7 @@ pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, 
         opened: now,
         stalled: false,
         stalled_since: None,
+        counted_bytes: 0,
         rtmp,
     };
     let exit = connection.run(shutdown).await;
@@ -92,6 +95,8 @@ struct Connection {
     stalled: bool,
     /// Since when it has taken nothing.
     stalled_since: Option<Instant>,
+    /// Bytes of incoming messages that the process's count knows of.
+    counted_bytes: usize,
 }
 
 /// What woke the connection.
@@ -231,8 +236,25 @@ impl Connection {
         }
     }
 
-    /// Reads what is there and acts on it.
     fn read(&mut self) -> Result<(), Exit> {
+        let result = self.read_and_act();
+        let held = self.session.bytes_held();
+        if held.abs_diff(self.counted_bytes) >= HELD_STEP {
+            self.count_held(held);
+        }
+        result
+    }
+
+    /// Tells the process's count how much the connection holds of messages that are not complete.
+    fn count_held(&mut self, held: usize) {
+        let count = &self.rtmp.hub.stats().incoming_bytes;
+        count.add(held as u64);
+        count.sub(self.counted_bytes as u64);
+        self.counted_bytes = held;
+    }
+
+    /// Reads what is there and acts on it.
+    fn read_and_act(&mut self) -> Result<(), Exit> {
         READ_BUFFER.with_borrow_mut(|buffer| {
             let count = match read_once(&self.socket, buffer) {
                 Ok(0) => return Err(Exit::Closed),
@@ -248,7 +270,12 @@ impl Connection {
                 match self.session.read(&mut input) {
                     Ok(Some(event)) => self.event(event)?,
                     Ok(None) => return Ok(()),
-                    Err(error) => return Err(error.into()),
+                    Err(error) => {
+                        if let Some(limit) = limit_of(&error) {
+                            self.rtmp.hub.stats().refused(limit);
+                        }
+                        return Err(error.into());
+                    }
                 }
                 if matches!(self.state, State::Closing { .. }) {
                     return Ok(());
@@ -425,6 +452,10 @@ impl Connection {
                 "the server is shutting down; connect again in a moment",
             ),
             EndReason::Replaced => (code::PUBLISH_BAD_NAME, "another publisher took this stream over"),
+            EndReason::TooFast => (
+                code::PUBLISH_DENIED,
+                "the publisher sent more than limits.publish_bitrate allows; send in real time (ffmpeg -re) or lower the bit rate",
+            ),
             _ => (code::UNPUBLISH_SUCCESS, "the stream was ended"),
         };
         if reason == EndReason::Shutdown {
@@ -536,6 +567,7 @@ impl Connection {
 
     /// Closes the books on the connection.
     fn finish(mut self, exit: &Exit) {
+        self.count_held(0);
         let reason = match exit {
             Exit::Closed | Exit::Done => EndReason::Client,
             Exit::Failed(EndReason::Shutdown, _) => EndReason::Shutdown,

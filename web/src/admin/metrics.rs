@@ -151,6 +151,24 @@ impl HubCollector {
             &[],
             [(vec![], self.hub.hls().bytes() as f64)],
         );
+        out.gauge(
+            "spillway_incoming_bytes",
+            "Bytes of RTMP messages that are not complete yet, to within 16 KiB for each connection",
+            &[],
+            [(vec![], self.hub.stats().incoming_bytes.get() as f64)],
+        );
+        out.gauge(
+            "spillway_memory_bytes",
+            "Bytes of media in memory: rings, HLS segments and incoming messages, as weighed against limits.memory",
+            &[],
+            [(vec![], self.hub.memory_bytes() as f64)],
+        );
+        out.gauge(
+            "spillway_memory_limit_bytes",
+            "Bytes of media beyond which new publishers and viewers are refused (limits.memory)",
+            &[],
+            [(vec![], self.hub.options().memory as f64)],
+        );
     }
 
     fn media(&self, out: &mut Families) {
@@ -225,10 +243,11 @@ impl HubCollector {
             "Connections, publishers and viewers refused, by the limit that said no",
             &["limit"],
             Limit::ALL.map(|limit| {
-                let by_listeners = if limit == Limit::Connections {
-                    self.listener_sum(|l| l.refused)
-                } else {
-                    0
+                let by_listeners = match limit {
+                    Limit::Connections => self.listener_sum(|l| l.refused),
+                    Limit::ConnectionsPerIp => self.listener_sum(|l| l.refused_per_ip),
+                    Limit::HttpHeader => self.listener_sum(|l| l.heads_too_large),
+                    _ => 0,
                 };
                 (vec![limit.label()], (stats.refusals(limit) + by_listeners) as f64)
             }),
@@ -448,10 +467,10 @@ fn stream_gauges(out: &mut Families, own: &[&StreamSnapshot]) {
         each(|s| Some(f64::from(u8::from(s.phase == Phase::Live)))),
     );
     out.gauge(
-        "spillway_stream_received_bits_per_second",
-        "Bit rate of the publisher over the last seconds",
+        "spillway_stream_received_bytes_per_second",
+        "Bytes a second from the publisher over the last seconds",
         &labels,
-        each(|s| Some(s.bitrate_in_bps as f64)),
+        each(|s| Some(s.bitrate_in_bps as f64 / 8.0)),
     );
     out.gauge(
         "spillway_stream_flush_interval_seconds",

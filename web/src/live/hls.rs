@@ -11,6 +11,7 @@ use axum::response::Response;
 use spillway_hub::hls::{HlsError, PlaylistBody, SegmentBody};
 use spillway_hub::{Hub, Protocol, StreamKey};
 
+use super::SHORT_OF_MEMORY;
 use super::route::Target;
 use crate::http::range::{self, Wanted};
 use crate::http::rope::Rope;
@@ -56,6 +57,9 @@ fn refusal(error: &HlsError) -> Response {
             "nothing to play yet; try again in a moment\n",
             u64::from(*retry_after_s),
         ),
+        HlsError::ShortOfMemory { retry_after_s } => {
+            answer::unavailable(SHORT_OF_MEMORY, u64::from(*retry_after_s))
+        }
         _ => answer::not_found(),
     }
 }

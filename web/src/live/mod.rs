@@ -24,6 +24,8 @@ use crate::serve::Connection;
 use route::Target;
 use streams::StreamList;
 
+/// The text of a 503 for want of memory; the limit's name is for the operator's log.
+const SHORT_OF_MEMORY: &str = "the server is short of memory and takes no new viewers; try again later\n";
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 /// The options of the public routes.
@@ -166,6 +168,7 @@ fn refusal(error: AttachError) -> Response {
     match error {
         AttachError::NotFound => answer::not_found(),
         AttachError::ShuttingDown => answer::unavailable("the server is shutting down\n", 2),
+        AttachError::ShortOfMemory => answer::unavailable(SHORT_OF_MEMORY, 5),
         _ => answer::unavailable("no room for another viewer; try again later\n", 5),
     }
 }

@@ -119,13 +119,11 @@ impl Server {
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             self.options.counters.refused();
-            if let Ok(refusal) = Arc::clone(&self.refusals).try_acquire_owned() {
-                self.tasks.spawn(async move {
-                    let _ended = timeout(REFUSAL_LINGER, refuse(stream)).await;
-                    drop(refusal);
-                });
-            }
-            return;
+            return self.turn_away(stream);
+        };
+        let Some(place) = self.options.per_ip.take(peer.ip()) else {
+            self.options.counters.refused_per_ip();
+            return self.turn_away(stream);
         };
         if let Err(error) = tune(&stream) {
             debug!(%peer, %error, "socket options refused");
@@ -143,12 +141,21 @@ impl Server {
             io.stalled_flag(),
             self.tasks.clone(),
             Arc::clone(&self.options.counters),
-            slot,
+            (slot, place),
         );
         let server = Arc::clone(self);
         connection
             .clone()
             .spawn(async move { server.run(io, connection).await });
+    }
+
+    fn turn_away(&self, stream: TcpStream) {
+        if let Ok(refusal) = Arc::clone(&self.refusals).try_acquire_owned() {
+            self.tasks.spawn(async move {
+                let _ended = timeout(REFUSAL_LINGER, refuse(stream)).await;
+                drop(refusal);
+            });
+        }
     }
 
     async fn run(&self, io: StallGuard<SharedSocket>, connection: Connection) {
@@ -175,6 +182,9 @@ impl Server {
             }
         };
         if let Err(error) = ended {
+            if error.is_parse_too_large() {
+                self.options.counters.head_too_large();
+            }
             debug!(listener = self.options.name, %peer, %error, "connection ended");
         }
     }

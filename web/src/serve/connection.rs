@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use spillway_hub::Place;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
@@ -59,7 +60,7 @@ struct Inner {
     asked: AtomicBool,
     tasks: Tasks,
     counters: Arc<ServeCounters>,
-    _slot: Option<OwnedSemaphorePermit>,
+    _slot: Option<(OwnedSemaphorePermit, Place)>,
 }
 
 /// The tasks of one listener: awaited by the drain, cut at its end.
@@ -85,7 +86,7 @@ impl Connection {
         stalled: Arc<AtomicBool>,
         tasks: Tasks,
         counters: Arc<ServeCounters>,
-        slot: impl Into<Option<OwnedSemaphorePermit>>,
+        slot: impl Into<Option<(OwnedSemaphorePermit, Place)>>,
     ) -> Self {
         counters.opened();
         Self(Arc::new(Inner {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use spillway_hub::PerIp;
 use tokio::sync::Semaphore;
 
 use super::counters::ServeCounters;
@@ -15,6 +16,9 @@ pub struct ServeOptions {
     /// A permit for each connection that may be open, shared with other listeners if need be; further ones get
     /// a short 503. Each costs a socket and about 10 KiB.
     pub slots: Arc<Semaphore>,
+    /// A bound on the connections of one address, shared with other listeners if need be; further ones get a short
+    /// 503.
+    pub per_ip: PerIp,
     /// How long a request's header may take, counted from the connection's start or from the end of the
     /// previous answer, so it is also the keep-alive idle time. It should exceed two HLS target durations,
     /// else each playlist poll reconnects.
@@ -34,6 +38,7 @@ impl Default for ServeOptions {
         Self {
             name: "http",
             slots: Arc::new(Semaphore::new(65_536)),
+            per_ip: PerIp::default(),
             header_timeout: Duration::from_secs(30),
             max_header_bytes: 16 * 1024,
             stall_timeout: Duration::from_secs(15),

@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
 use futures_util::stream;
+use spillway_hub::PerIp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -110,6 +111,32 @@ async fn a_full_listener_says_so_and_recovers() {
 }
 
 #[tokio::test]
+async fn an_address_that_has_enough_connections_is_told_so_and_others_are_not() {
+    let server = start(
+        hello(),
+        ServeOptions {
+            per_ip: PerIp::new(1),
+            ..options()
+        },
+    )
+    .await;
+    let first = server.connect().await;
+    server.until(|c| c.open == 1).await;
+    let refused = server.ask(GET).await;
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    assert!(refused.contains("Retry-After: "), "{refused}");
+    let counted = server.options.counters.snapshot();
+    assert_eq!((counted.refused_per_ip, counted.refused), (1, 0));
+    let other = tokio::net::TcpSocket::new_v4().unwrap();
+    other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let _other = other.connect(server.address).await.unwrap();
+    server.until(|c| c.open == 2).await;
+    drop(first);
+    server.until(|c| c.open == 1).await;
+    assert!(server.ask(GET).await.ends_with("hello"));
+}
+
+#[tokio::test]
 async fn a_header_that_does_not_come_ends_the_connection() {
     let server = start(
         hello(),
@@ -144,6 +171,7 @@ async fn a_header_that_is_too_long_is_answered_431() {
         "a".repeat(9000)
     );
     assert!(server.ask(&long).await.starts_with("HTTP/1.1 431 "));
+    server.until(|c| c.heads_too_large == 1).await;
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use super::view::{PlaylistBody, SegmentBody, View};
 use crate::hub::{Hub, WeakHub};
 use crate::key::StreamKey;
 use crate::options::{HlsMode, HlsOptions};
+use crate::stats::Limit;
 use crate::stream::{Phase, Stream, unix_ms};
 
 /// How long a request waits for the segment that it had cut in a hurry.
@@ -22,6 +23,9 @@ const HURRY_GRACE: Duration = Duration::from_millis(500);
 
 /// When a player should ask again for what is not ready.
 const RETRY_AFTER_S: u32 = 1;
+
+/// When a player should ask again for what there is no memory for.
+const SHORT_RETRY_AFTER_S: u32 = 5;
 
 /// Places for each stream there may be: one that is live and one that has ended and is still served.
 const ENTRIES_PER_STREAM: usize = 2;
@@ -33,6 +37,14 @@ pub enum HlsError {
     /// There is no such stream: 404.
     #[error("no such stream: publish it first")]
     NotFound,
+    /// There is more media in memory than `limits.memory`, and nobody watches this stream yet: 503.
+    #[error(
+        "the server is short of memory (limits.memory) and packages no further stream: ask again in {retry_after_s} s"
+    )]
+    ShortOfMemory {
+        /// When to ask again, in seconds.
+        retry_after_s: u32,
+    },
     /// The stream is there but nothing of it can be played yet: 503.
     #[error("nothing to play yet: ask again in {retry_after_s} s")]
     NotReady {
@@ -200,6 +212,13 @@ impl HlsStore {
     /// The entry of a stream, made if need be, and its output unless a packager runs. It is taken while the entry
     /// cannot be forgotten, and afterwards a running packager keeps it.
     fn take(&self, hub: &Hub, key: &StreamKey) -> Result<Taken, HlsError> {
+        let known = self.entry(key);
+        if known.as_ref().is_none_or(|entry| entry.is_resting()) && hub.is_short_of_memory() {
+            hub.stats().refused(Limit::Memory);
+            return Err(HlsError::ShortOfMemory {
+                retry_after_s: SHORT_RETRY_AFTER_S,
+            });
+        }
         if let Some(entry) = self.entries.get(key) {
             return Ok((entry.clone(), entry.take()));
         }
@@ -252,9 +271,9 @@ impl HlsStore {
         self.started.send_modify(|count| *count += 1);
         if self.options.mode == HlsMode::Always
             && let Some(hub) = self.hub.upgrade()
-            && self.start(&hub, stream).is_err()
+            && let Err(error) = self.start(&hub, stream)
         {
-            tracing::warn!(stream = %stream.key(), "no HLS for this stream: too many streams");
+            tracing::warn!(stream = %stream.key(), %error, "no HLS for this stream");
         }
     }
 

@@ -134,7 +134,10 @@ fn close_of_refusal(error: AttachError) -> (u16, &'static str) {
     match error {
         AttachError::NotFound => (CLOSE_NOT_FOUND, "no such stream"),
         AttachError::ShuttingDown => (CLOSE_GOING_AWAY, "shutting down"),
-        AttachError::TooManyStreams | AttachError::TooManyViewers => (CLOSE_TRY_AGAIN, "no room"),
+        AttachError::ShortOfMemory => (CLOSE_TRY_AGAIN, "the server is short of memory"),
+        AttachError::TooManyStreams | AttachError::TooManyViewers | AttachError::TooManyViewersInAll => {
+            (CLOSE_TRY_AGAIN, "no room")
+        }
         _ => (CLOSE_POLICY, "refused"),
     }
 }

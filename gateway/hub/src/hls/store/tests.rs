@@ -5,6 +5,7 @@ use spillway_flv::tag::TagType;
 
 use super::*;
 use crate::options::HubOptions;
+use crate::per_ip::PerIp;
 use crate::session::{Protocol, SessionInfo};
 use crate::writer::Arrival;
 
@@ -55,7 +56,8 @@ async fn a_packager_whose_stream_has_a_live_successor_goes_on_with_it() {
     // The packager still reads the old stream when the registry has the new one already.
     let options = Arc::new(hub.options().clone());
     let old = Arc::new(Stream::new(key(), options, Arc::default()));
-    let (epoch, _) = old.take_over(info());
+    let place = PerIp::default().take(info().peer.ip()).unwrap();
+    let (epoch, _) = old.take_over(info(), place);
     for (at, message) in messages() {
         old.push(epoch, TagType::Video, at, message, Arrival::now())
             .unwrap();
