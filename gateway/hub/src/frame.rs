@@ -1,6 +1,5 @@
 //! [`Frame`]: one media message, framed once for every output.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -196,14 +195,14 @@ impl Frame {
 
 /// The size of a chunk in hexadecimal and CRLF (RFC 9112 §7.1). Eight digits are more than a message has.
 fn transfer_head(size: usize) -> ([u8; 10], usize) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut head = [0; 10];
-    let mut out = head.as_mut_slice();
-    let full = out.len();
-    // Ten bytes are always enough: a tag is at most 16 MiB and 15 bytes long.
-    let left = if write!(out, "{size:X}\r\n").is_ok() {
-        out.len()
-    } else {
-        full
-    };
-    (head, full - left)
+    // Eight digits are always enough: a tag is at most 16 MiB and 15 bytes long.
+    let digits = ((usize::BITS - size.leading_zeros()).div_ceil(4) as usize).clamp(1, 8);
+    for (at, place) in head.iter_mut().take(digits).enumerate() {
+        *place = DIGITS[size >> (4 * (digits - 1 - at)) & 15];
+    }
+    head[digits] = b'\r';
+    head[digits + 1] = b'\n';
+    (head, digits + 2)
 }

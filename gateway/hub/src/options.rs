@@ -119,3 +119,40 @@ impl Default for HubOptions {
         }
     }
 }
+
+/// A viewer that lags by `max_lag` finds its place still there when it next looks.
+const LAG_MARGIN: Duration = Duration::from_secs(1);
+
+/// What a stream's readers can need of its past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct History {
+    /// Of every viewer: how far it may lag.
+    lag_ms: u64,
+    /// Of an HLS packager that begins with the first request: its segments, and the time of each.
+    segments: u64,
+    segment_ms: u64,
+}
+
+impl History {
+    /// In milliseconds for a stream whose key frames are `gop_ms` apart: segments are no shorter than the GOPs
+    /// they are made of.
+    pub(crate) fn needed_ms(self, gop_ms: u64) -> i64 {
+        let window_ms = self.segments.saturating_mul(self.segment_ms.max(gop_ms));
+        i64::try_from(self.lag_ms.max(window_ms)).unwrap_or(i64::MAX)
+    }
+}
+
+impl HubOptions {
+    /// What its streams' readers can need of the past.
+    pub(crate) fn history(&self) -> History {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        History {
+            lag_ms: millis(self.max_lag.saturating_add(LAG_MARGIN)),
+            segments: match self.hls.mode {
+                HlsMode::OnDemand => self.hls.window as u64,
+                HlsMode::Always | HlsMode::Off => 0,
+            },
+            segment_ms: millis(self.hls.segment_duration),
+        }
+    }
+}

@@ -19,7 +19,7 @@ pub struct Publisher {
     epoch: u64,
     replaced: CancellationToken,
     info: SessionInfo,
-    started: Instant,
+    started: Arrival,
     bytes: u64,
     malformed: u64,
     last_media: Option<Instant>,
@@ -42,7 +42,7 @@ impl Publisher {
             epoch,
             replaced,
             info,
-            started: Instant::now(),
+            started: Arrival::now(),
             bytes: 0,
             malformed: 0,
             last_media: None,
@@ -73,7 +73,7 @@ impl Publisher {
     /// The reason why the stream is no longer this publisher's.
     pub fn push(&mut self, kind: TagType, timestamp_ms: u32, buf: Vec<u8>) -> Result<(), EndReason> {
         let bytes = buf.len().saturating_sub(HEAD_LEN) as u64;
-        let now = Arrival::now();
+        let now = self.started.later();
         let outcome = self.stream.push(self.epoch, kind, timestamp_ms, buf, now)?;
         self.bytes += bytes;
         if kind != TagType::Script && outcome != Outcome::Malformed {
@@ -109,7 +109,7 @@ impl Publisher {
         self.hub.stats().publisher_ended(reason);
         tracing::info!(
             session = %self.info.id, peer = %self.info.peer, stream = %self.stream.key(),
-            reason = reason.label(), bytes = self.bytes, seconds = self.started.elapsed().as_secs_f64(),
+            reason = reason.label(), bytes = self.bytes, seconds = self.started.at.elapsed().as_secs_f64(),
             "publisher ended"
         );
     }

@@ -3,12 +3,17 @@
 //! The ring is also the GOP cache: it remembers the newest join point (a key frame, or an audio frame of
 //! a stream without video). Nothing a reader does keeps an entry alive in the ring: the writer evicts by
 //! slots, bytes and media time, whichever bound is met first, and a reader that was too slow finds its
-//! entry gone.
+//! entry gone. Within the bounds it keeps what readers can need and no more: what is older than a join
+//! point that is old enough goes too.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use crate::sync::{AtomicI64, AtomicU64, Ordering, SlotLock};
+
+/// Entries that are no longer needed go at most this many with a new one: a long GOP all at once would hold up
+/// the frame that makes it go.
+const SURPLUS_AT_ONCE: usize = 2;
 
 /// The bounds of a ring.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +111,10 @@ pub(crate) struct RingWriter<T> {
     limits: RingLimits,
     held: VecDeque<Meta>,
     bytes: usize,
+    /// How much history readers can need.
+    needed_ms: i64,
+    /// Sequence number and time of the join points after the tail.
+    joins: VecDeque<(u64, i64)>,
 }
 
 impl<T: Clone> RingWriter<T> {
@@ -125,7 +134,14 @@ impl<T: Clone> RingWriter<T> {
             limits: RingLimits { slots, ..limits },
             held: VecDeque::new(),
             bytes: 0,
+            needed_ms: i64::MAX,
+            joins: VecDeque::new(),
         }
+    }
+
+    /// From here on readers need the newest `ms` of media, and what comes before it from a join point on.
+    pub(crate) fn need(&mut self, ms: i64) {
+        self.needed_ms = ms;
     }
 
     pub(crate) fn ring(&self) -> &Arc<Ring<T>> {
@@ -139,7 +155,15 @@ impl<T: Clone> RingWriter<T> {
         while self.must_evict(meta) {
             self.evict();
         }
+        for _ in 0..SURPLUS_AT_ONCE {
+            if self.has_surplus(meta) {
+                self.evict();
+            }
+        }
         self.held.push_back(meta);
+        if meta.join {
+            self.joins.push_back((seq, meta.dts_ms));
+        }
         self.bytes += meta.bytes;
         self.ring.bytes.store(self.bytes as u64, Ordering::Relaxed);
         let value = make(seq);
@@ -163,6 +187,17 @@ impl<T: Clone> RingWriter<T> {
                 || self.bytes + next.bytes > self.limits.max_bytes
                 || next.dts_ms - oldest.dts_ms > self.limits.max_duration_ms
         })
+    }
+
+    /// Whether a join point after the oldest entry is old enough to be the oldest.
+    fn has_surplus(&mut self, next: Meta) -> bool {
+        let tail = self.ring.tail.load(Ordering::Relaxed);
+        while self.joins.front().is_some_and(|(seq, _)| *seq <= tail) {
+            self.joins.pop_front();
+        }
+        self.joins
+            .front()
+            .is_some_and(|(_, dts_ms)| next.dts_ms.saturating_sub(*dts_ms) >= self.needed_ms)
     }
 
     fn evict(&mut self) {
@@ -240,6 +275,32 @@ mod tests {
         writer.push(entry(1, 1, false), |seq| seq);
         writer.push(entry(2, 1, false), |seq| seq);
         assert_eq!(writer.ring().join_point(), None);
+    }
+
+    #[test]
+    fn what_no_reader_needs_goes_a_group_of_pictures_at_a_time() {
+        let mut writer = writer(1024, usize::MAX / 2, i64::MAX / 2);
+        writer.need(25);
+        let ring = writer.ring().clone();
+        // A join point every 10 ms.
+        for n in 0..35 {
+            writer.push(entry(n, 1, n % 10 == 0), |seq| seq);
+        }
+        assert_eq!(ring.tail(), 0, "the join point at 10 is not 25 ms old yet");
+        for n in 35..40 {
+            writer.push(entry(n, 1, false), |seq| seq);
+        }
+        assert_eq!(ring.tail(), 10, "from the join point at 10 on all is kept");
+    }
+
+    #[test]
+    fn the_newest_join_point_is_needed_however_old_it_is() {
+        let mut writer = writer(1024, usize::MAX / 2, i64::MAX / 2);
+        writer.need(5);
+        for n in 0..500 {
+            writer.push(entry(n, 1, n == 3), |seq| seq);
+        }
+        assert_eq!((writer.ring().tail(), writer.ring().join_point()), (3, Some(3)));
     }
 
     proptest! {

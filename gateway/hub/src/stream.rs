@@ -96,7 +96,9 @@ pub struct Stream {
     flush_us: AtomicU64,
     flush_armed: AtomicBool,
     last_flush: Mutex<Instant>,
-    last_media: Mutex<Option<Instant>>,
+    made: Instant,
+    /// See [`Stream::age_ms`]; zero: none came yet.
+    last_media_ms: AtomicU64,
     gop_ms: AtomicU64,
     pub(crate) bitrate_bps: AtomicU64,
     pub(crate) waiters: AtomicUsize,
@@ -109,11 +111,12 @@ pub struct Stream {
 impl Stream {
     pub(crate) fn new(key: StreamKey, options: Arc<HubOptions>, process_stats: Arc<Stats>) -> Self {
         let now = Instant::now();
-        let writer = Writer::new(RingLimits {
+        let limits = RingLimits {
             slots: options.ring_slots,
             max_bytes: options.ring_max_bytes,
             max_duration_ms: i64::try_from(options.ring_max_duration.as_millis()).unwrap_or(i64::MAX),
-        });
+        };
+        let writer = Writer::new(limits, options.history());
         let stream = Self {
             key,
             ring: writer.ring().ring().clone(),
@@ -131,7 +134,8 @@ impl Stream {
             flush_us: AtomicU64::new(0),
             flush_armed: AtomicBool::new(false),
             last_flush: Mutex::new(now),
-            last_media: Mutex::new(None),
+            made: now,
+            last_media_ms: AtomicU64::new(0),
             gop_ms: AtomicU64::new(0),
             bitrate_bps: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
@@ -192,7 +196,14 @@ impl Stream {
 
     /// How long ago the newest media message came.
     pub fn last_media_age(&self) -> Option<Duration> {
-        self.last_media.lock().map(|at| at.elapsed())
+        let at_ms = self.last_media_ms.load(Ordering::Relaxed);
+        let age_ms = self.age_ms(Instant::now()).saturating_sub(at_ms);
+        (at_ms > 0).then(|| Duration::from_millis(age_ms))
+    }
+
+    /// How long after the stream was made, in milliseconds from 1 on.
+    fn age_ms(&self, at: Instant) -> u64 {
+        u64::try_from(at.duration_since(self.made).as_millis()).map_or(u64::MAX, |ms| ms.saturating_add(1))
     }
 
     /// The media time between the newest two key frames, in milliseconds; zero before there were two.
@@ -341,22 +352,22 @@ impl Stream {
                 return Err(self.loss_reason());
             }
             let outcome = writer.push(kind, timestamp_ms, buf, now);
-            if !Arc::ptr_eq(writer.init(), &self.init.load()) {
-                self.init.store(writer.init().clone());
+            if let Some(init) = writer.take_new_init() {
+                self.init.store(init);
             }
             self.gop_ms.store(writer.gop_ms(), Ordering::Relaxed);
             self.stats.discontinuities.set(writer.discontinuities());
+            self.stats.messages_in.add_alone(1);
+            self.stats.bytes_in.add_alone(bytes);
             if writer.decided() && !self.is_ready() {
                 self.ready.store(true, Ordering::Release);
                 self.wake_all();
             }
             outcome
         };
-        self.stats.messages_in.add(1);
-        self.stats.bytes_in.add(bytes);
         self.process_stats.bytes_in.add(bytes);
         if kind != TagType::Script {
-            *self.last_media.lock() = Some(now.at);
+            self.last_media_ms.store(self.age_ms(now.at), Ordering::Relaxed);
         }
         match outcome {
             Outcome::Stored => self.flush(now.at, false),
@@ -381,6 +392,9 @@ impl Stream {
     /// Lets viewers have what is in the ring: now, or when the flush interval is over.
     fn flush(self: &Arc<Self>, now: Instant, urgent: bool) {
         let interval = self.flush_interval();
+        if interval.is_zero() {
+            return self.wake_viewers();
+        }
         let since = now.duration_since(*self.last_flush.lock());
         if urgent || since >= interval {
             *self.last_flush.lock() = now;

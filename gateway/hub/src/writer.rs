@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::frame::{Frame, FrameInfo, Role};
 use crate::init::{Init, Track};
+use crate::options::History;
 use crate::repair;
 use crate::ring::{Meta, RingLimits, RingWriter};
 use crate::stream::unix_ms;
@@ -44,6 +45,17 @@ impl Arrival {
         Self {
             at: Instant::now(),
             unix_ms: unix_ms(),
+        }
+    }
+
+    /// Now, by this moment's relation of the clocks: one clock read instead of two, and a wall clock that is set
+    /// anew does not make time jump.
+    pub(crate) fn later(self) -> Self {
+        let at = Instant::now();
+        let passed_ms = u64::try_from(at.duration_since(self.at).as_millis()).unwrap_or(u64::MAX);
+        Self {
+            at,
+            unix_ms: self.unix_ms.saturating_add(passed_ms),
         }
     }
 }
@@ -77,9 +89,11 @@ struct Probe {
 #[derive(Debug)]
 pub(crate) struct Writer {
     ring: RingWriter<Arc<Frame>>,
+    history: History,
     timeline: Timeline,
     epoch: u64,
     init: Arc<Init>,
+    init_is_new: bool,
     metadata: Option<Metadata>,
     probe: Probe,
     awaiting_key: bool,
@@ -96,12 +110,16 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(limits: RingLimits) -> Self {
+    pub(crate) fn new(limits: RingLimits, history: History) -> Self {
+        let mut ring = RingWriter::new(limits);
+        ring.need(history.needed_ms(0));
         Self {
-            ring: RingWriter::new(limits),
+            ring,
+            history,
             timeline: Timeline::default(),
             epoch: 0,
             init: Arc::default(),
+            init_is_new: false,
             metadata: None,
             probe: Probe::default(),
             awaiting_key: true,
@@ -121,6 +139,11 @@ impl Writer {
 
     pub(crate) fn init(&self) -> &Arc<Init> {
         &self.init
+    }
+
+    /// What [`Writer::init`] is, if it changed since the last call.
+    pub(crate) fn take_new_init(&mut self) -> Option<Arc<Init>> {
+        std::mem::take(&mut self.init_is_new).then(|| self.init.clone())
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -234,8 +257,8 @@ impl Writer {
         }
         let mut buf = buf;
         if codec == Codec::Avc && !header.enhanced {
-            let config = self.init.video.as_ref().map(|t| t.config.clone());
-            let repaired = repair::h264_frame(config.as_deref(), self.nal_length_size, header, buf);
+            let config = self.init.video.as_ref().map(|t| &*t.config);
+            let repaired = repair::h264_frame(config, self.nal_length_size, header, buf);
             if let Some(body) = repaired.header {
                 self.made_header(TagType::Video, codec, &body, now);
             }
@@ -255,6 +278,7 @@ impl Writer {
         let dts_ms = self.map_time(TrackKind::Video, timestamp_ms);
         if key && let Some(last) = self.last_key_ms.replace(dts_ms) {
             self.gop_ms = u64::try_from(dts_ms - last).unwrap_or(0);
+            self.ring.need(self.history.needed_ms(self.gop_ms));
         }
         let frame = FrameInfo {
             epoch: self.epoch,
@@ -313,8 +337,8 @@ impl Writer {
     ) -> Outcome {
         let mut buf = buf;
         if codec == Codec::Aac && !header.enhanced {
-            let config = self.init.audio.as_ref().map(|t| t.config.clone());
-            let repaired = repair::aac_frame(config.as_deref(), header.data_at, buf);
+            let config = self.init.audio.as_ref().map(|t| &*t.config);
+            let repaired = repair::aac_frame(config, header.data_at, buf);
             if let Some(body) = repaired.header {
                 self.made_header(TagType::Audio, codec, &body, now);
             }
@@ -546,7 +570,7 @@ impl Writer {
         }
         let frame = self.at_now(TagType::Script, Role::Metadata, now);
         let frame = self.store(frame, with_head_room(&body));
-        self.init = Arc::new(Init {
+        self.set_init(Init {
             metadata: Some(frame),
             ..(*self.init).clone()
         });
@@ -559,10 +583,15 @@ impl Writer {
             TrackKind::Video => init.video = track,
             TrackKind::Audio => init.audio = track,
         }
-        self.init = Arc::new(init);
+        self.set_init(init);
         if self.probe.decided {
             self.refresh_metadata(now);
         }
+    }
+
+    fn set_init(&mut self, init: Init) {
+        self.init = Arc::new(init);
+        self.init_is_new = true;
     }
 
     /// A frame that has no time of its own: it goes out at the newest time of the stream.
