@@ -178,9 +178,9 @@ impl<'a> Reader<'_, 'a> {
                 let length = inline(self.cursor)?;
                 Value::ByteArray(self.cursor.take(length as usize)?.to_vec())
             }
-            VECTOR_INT => self.vector(|cursor| cursor.i32().map(f64::from))?,
-            VECTOR_UINT => self.vector(|cursor| cursor.u32().map(f64::from))?,
-            VECTOR_DOUBLE => self.vector(Cursor::f64)?,
+            VECTOR_INT => self.vector(offset, |cursor| cursor.i32().map(f64::from))?,
+            VECTOR_UINT => self.vector(offset, |cursor| cursor.u32().map(f64::from))?,
+            VECTOR_DOUBLE => self.vector(offset, Cursor::f64)?,
             ARRAY | OBJECT | VECTOR_OBJECT => {
                 self.open(marker, offset)?;
                 return Ok(None);
@@ -191,7 +191,12 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// A vector of numbers; the byte after its length says whether it may grow and is of no use here.
-    fn vector(&mut self, item: impl Fn(&mut Cursor<'a>) -> Result<f64, AmfError>) -> Result<Value, AmfError> {
+    fn vector(
+        &mut self,
+        offset: usize,
+        item: impl Fn(&mut Cursor<'a>) -> Result<f64, AmfError>,
+    ) -> Result<Value, AmfError> {
+        self.may_go_deeper(offset)?;
         let length = inline(self.cursor)?;
         self.cursor.u8()?;
         let mut items = Vec::new();
@@ -202,10 +207,17 @@ impl<'a> Reader<'_, 'a> {
         Ok(Value::StrictArray(items))
     }
 
-    fn open(&mut self, marker: u8, offset: usize) -> Result<(), AmfError> {
-        if self.depth + self.stack.len() >= MAX_DEPTH {
-            return Err(AmfError::TooDeep { offset });
+    /// Whether what begins at `offset` may hold values of its own.
+    fn may_go_deeper(&self, offset: usize) -> Result<(), AmfError> {
+        if self.depth + self.stack.len() < MAX_DEPTH {
+            Ok(())
+        } else {
+            Err(AmfError::TooDeep { offset })
         }
+    }
+
+    fn open(&mut self, marker: u8, offset: usize) -> Result<(), AmfError> {
+        self.may_go_deeper(offset)?;
         let kind = match marker {
             OBJECT => self.traits(offset)?,
             ARRAY => Kind::Array {
@@ -512,6 +524,17 @@ mod tests {
             read_one(&b"\x0a\x0b\x01\x03a".repeat(20_000)),
             Err(AmfError::TooDeep { .. })
         ));
+    }
+
+    #[test]
+    fn a_vector_of_numbers_is_a_level_too() {
+        let numbers: &[u8] = b"\x0d\x03\x00\x00\x00\x00\x07";
+        let inside = |levels| [&b"\x09\x03\x01".repeat(levels)[..], numbers].concat();
+        let value = read_one(&inside(MAX_DEPTH - 1)).unwrap();
+        let mut written = Vec::new();
+        write(&value, &mut written);
+        assert_eq!(read_one(&written), Ok(value));
+        assert!(matches!(read_one(&inside(MAX_DEPTH)), Err(AmfError::TooDeep { .. })));
     }
 
     #[test]
