@@ -3,6 +3,12 @@
 //!
 //! The same functions serve the fuzz targets and, over the committed corpus, a plain test of the workspace.
 
+#![forbid(unsafe_code)]
+
+mod command;
+mod config;
+mod http;
+
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -20,21 +26,28 @@ use spillway_rtmp::limits::ReaderLimits;
 use spillway_rtmp::session::server::{ServerEvent, ServerOptions, ServerSession};
 use spillway_ts::walk::Walker;
 
+pub use command::command;
+pub use config::config;
+pub use http::http;
+
 /// A target: its name and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of `fuzz_targets/`.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 15] = [
     ("aac_config", aac_config),
     ("amf0", amf0),
     ("amf3", amf3),
     ("avc_config", avc_config),
     ("chunk", chunk),
+    ("command", command),
+    ("config", config),
     ("flv_audio", flv_audio),
     ("flv_file", flv_file),
     ("flv_video", flv_video),
     ("handshake", handshake),
     ("hevc_config", hevc_config),
+    ("http", http),
     ("server_session", server_session),
     ("ts_packager", ts_packager),
 ];
