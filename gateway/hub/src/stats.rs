@@ -128,13 +128,15 @@ pub enum Limit {
     ChunkStreams,
     /// `limits.partial_messages`, or the less that holds without an accepted publish.
     PartialMessages,
+    /// The depth or number of AMF values in one command (`spillway_amf::limits`).
+    Amf,
     /// `limits.http_header`.
     HttpHeader,
 }
 
 impl Limit {
     /// All of them, in the order of their counters.
-    pub const ALL: [Limit; 14] = [
+    pub const ALL: [Limit; 15] = [
         Self::Connections,
         Self::ConnectionsPerIp,
         Self::Streams,
@@ -148,6 +150,7 @@ impl Limit {
         Self::MessageSize,
         Self::ChunkStreams,
         Self::PartialMessages,
+        Self::Amf,
         Self::HttpHeader,
     ];
 
@@ -167,6 +170,7 @@ impl Limit {
             Self::MessageSize => "message_size",
             Self::ChunkStreams => "chunk_streams",
             Self::PartialMessages => "partial_messages",
+            Self::Amf => "amf",
             Self::HttpHeader => "http_header",
         }
     }

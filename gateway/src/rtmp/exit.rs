@@ -40,6 +40,7 @@ pub(super) fn limit_of(error: &SessionError) -> Option<Limit> {
         SessionError::Chunk(ChunkError::MessageTooLong { .. }) | SessionError::PeerCommandTooLong { .. } => {
             Some(Limit::MessageSize)
         }
+        SessionError::PeerCommandTooComplex { .. } => Some(Limit::Amf),
         SessionError::Chunk(ChunkError::PeerTooManyChunkStreams { .. }) => Some(Limit::ChunkStreams),
         SessionError::Chunk(ChunkError::PeerTooMuchPartial { .. })
         | SessionError::PeerTooMuchWithoutPublish { .. } => Some(Limit::PartialMessages),

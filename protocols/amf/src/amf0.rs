@@ -48,18 +48,34 @@ pub fn read_all(message: &[u8]) -> Result<Vec<Value>, AmfError> {
 /// Objects and arrays that are open there are kept with what they hold, so that a message without its last end
 /// marker loses nothing.
 pub fn read_lenient(message: &[u8]) -> Vec<Value> {
+    read_prefix(message).0
+}
+
+/// As [`read_lenient`], but what is over a limit is an error: no sender is careless by so much.
+///
+/// # Errors
+/// A value over the [limits](crate::limits).
+pub fn read_within_limits(message: &[u8]) -> Result<Vec<Value>, AmfError> {
+    match read_prefix(message) {
+        (_, Some(error)) if error.is_over_limit() => Err(error),
+        (values, _) => Ok(values),
+    }
+}
+
+/// What can be read, and what ended it before the message did.
+fn read_prefix(message: &[u8]) -> (Vec<Value>, Option<AmfError>) {
     let mut reader = Reader::new(message);
     let mut values = Vec::new();
     while !reader.cursor.rest().is_empty() {
         match reader.value() {
             Ok(value) => values.push(value),
-            Err(_) => {
+            Err(error) => {
                 values.extend(reader.close_all());
-                break;
+                return (values, Some(error));
             }
         }
     }
-    values
+    (values, None)
 }
 
 /// An object or array whose end has not been reached.

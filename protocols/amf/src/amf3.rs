@@ -534,7 +534,10 @@ mod tests {
         let mut written = Vec::new();
         write(&value, &mut written);
         assert_eq!(read_one(&written), Ok(value));
-        assert!(matches!(read_one(&inside(MAX_DEPTH)), Err(AmfError::TooDeep { .. })));
+        assert!(matches!(
+            read_one(&inside(MAX_DEPTH)),
+            Err(AmfError::TooDeep { .. })
+        ));
     }
 
     #[test]

@@ -53,3 +53,10 @@ pub enum AmfError {
         offset: usize,
     },
 }
+
+impl AmfError {
+    /// Whether the message asks for more than the [limits](crate::limits) give, and is not just broken.
+    pub fn is_over_limit(&self) -> bool {
+        matches!(self, Self::TooDeep { .. } | Self::TooManyValues { .. })
+    }
+}

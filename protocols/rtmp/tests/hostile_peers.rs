@@ -260,7 +260,14 @@ fn amf_bombs_in_commands_are_cheap() {
     let ecma = [name("publish"), vec![8, 0xFF, 0xFF, 0xFF, 0xFF, 0, 1, b'x', 5]].concat();
     let long_string = [name("play"), vec![5, 0x0C, 0xFF, 0xFF, 0xFF, 0xFF, b'x']].concat();
     let many = [name("createStream"), vec![5; 60_000]].concat();
-    for body in [nested, array, ecma, long_string, many] {
+    let bodies = [
+        (nested, true),
+        (array, false),
+        (ecma, false),
+        (long_string, false),
+        (many, true),
+    ];
+    for (body, over_limit) in bodies {
         let mut bytes = BytesMut::from(&handshake_bytes()[..]);
         let mut writer = ChunkWriter::new();
         writer
@@ -269,7 +276,9 @@ fn amf_bombs_in_commands_are_cheap() {
         writer
             .write(&mut bytes, 3, 0, type_id::COMMAND, 1, &body)
             .expect("written");
-        let _ = serve(&bytes, 65_536, Policy::Accept, true);
+        let result = serve(&bytes, 65_536, Policy::Accept, true);
+        let refused = matches!(result, Err(SessionError::PeerCommandTooComplex { .. }));
+        assert_eq!(refused, over_limit, "{result:?}");
     }
 }
 

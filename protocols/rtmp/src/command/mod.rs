@@ -10,7 +10,7 @@ pub use connect::Connect;
 pub use request::Request;
 pub use status::{Level, code};
 
-use spillway_amf::{Value, amf0};
+use spillway_amf::{AmfError, Value, amf0};
 
 /// One command: a name, a transaction id and arguments (RTMP 1.0 §7.1.1).
 ///
@@ -54,15 +54,28 @@ impl Command {
         }
     }
 
+    /// As [`read`](Self::read), where a command over the limits is none.
+    pub fn parse(body: &[u8], amf3: bool) -> Option<Self> {
+        Self::read(body, amf3).ok().flatten()
+    }
+
     /// Reads the body of a command message. `amf3` is true for message type 17, whose body starts
     /// with a format selector byte. Everything but the name may be missing; reading stops quietly
     /// at the first value that is broken. `None` when there is no name.
-    pub fn parse(body: &[u8], amf3: bool) -> Option<Self> {
+    ///
+    /// # Errors
+    /// The values are over the limits of [`spillway_amf::limits`].
+    pub fn read(body: &[u8], amf3: bool) -> Result<Option<Self>, AmfError> {
         let body = match body.split_first() {
             Some((0, rest)) if amf3 => rest,
             _ => body,
         };
-        let mut values = amf0::read_lenient(body).into_iter().peekable();
+        let values = amf0::read_within_limits(body)?;
+        Ok(Self::from_values(values))
+    }
+
+    fn from_values(values: Vec<Value>) -> Option<Self> {
+        let mut values = values.into_iter().peekable();
         let name = match values.next()? {
             Value::String(name) if !name.is_empty() => name,
             _ => return None,

@@ -1,5 +1,7 @@
 //! Why a session cannot go on.
 
+use spillway_amf::AmfError;
+
 use crate::error::{ChunkError, HandshakeError};
 
 /// Why a session ended. After any of these the connection must be closed.
@@ -29,6 +31,12 @@ pub enum SessionError {
         length: usize,
         /// The limit.
         limit: usize,
+    },
+    /// The peer sent a command of absurdly many or deeply nested values.
+    #[error("the peer's command message is over a limit that no client comes near: {error}")]
+    PeerCommandTooComplex {
+        /// The limit, and where in the message.
+        error: AmfError,
     },
     /// The peer sent more than a client may that has no accepted publish.
     #[error(
@@ -72,6 +80,7 @@ impl SessionError {
             Self::Chunk(_) => "chunk",
             Self::PeerNotReading { .. } | Self::LocalOutputFull { .. } => "not_reading",
             Self::PeerCommandTooLong { .. } => "command_too_long",
+            Self::PeerCommandTooComplex { .. } => "command_too_complex",
             Self::PeerTooMuchWithoutPublish { .. } => "too_much_without_publish",
             Self::PeerNotConnected { .. } | Self::PeerConnectedTwice => "command_order",
             Self::LocalNotPublishing => "not_publishing",

@@ -282,7 +282,8 @@ fn command(message: &Message) -> Result<Option<Incoming>, SessionError> {
         message_stream_id,
         ..
     } = message.header;
-    let command = Command::parse(body, type_id == type_id::COMMAND_AMF3);
+    let command = Command::read(body, type_id == type_id::COMMAND_AMF3)
+        .map_err(|error| SessionError::PeerCommandTooComplex { error })?;
     Ok(command.map(|command| Incoming::Command {
         message_stream_id,
         command,
