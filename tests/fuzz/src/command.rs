@@ -46,7 +46,11 @@ fn reads_back(command: &Command) {
     let connect = Connect::from_command(command);
     let name = command.string(1).unwrap_or_default();
     let path = StreamPath::new(&connect.app, &connect.tc_url, name);
-    assert!(path.params.len() <= MOST_PARAMS, "{} parameters", path.params.len());
+    assert!(
+        path.params.len() <= MOST_PARAMS,
+        "{} parameters",
+        path.params.len()
+    );
     assert!(
         path.path.is_empty() || path.path.split('/').all(|segment| !segment.is_empty()),
         "an empty segment in {:?}",
@@ -84,7 +88,10 @@ impl Session {
             spillway_amf::Value::object([("app", spillway_amf::Value::from("live"))]),
             [],
         );
-        assert!(this.take(type_id::COMMAND, 0, &connect.to_body(), true), "connect is taken");
+        assert!(
+            this.take(type_id::COMMAND, 0, &connect.to_body(), true),
+            "connect is taken"
+        );
         this
     }
 
@@ -110,10 +117,17 @@ impl Session {
             }
         }
         let answer = self.session.output().len();
-        assert!(answer <= MOST_ANSWER_BYTES + 2 * body.len(), "{answer} bytes of answer");
+        assert!(
+            answer <= MOST_ANSWER_BYTES + 2 * body.len(),
+            "{answer} bytes of answer"
+        );
         self.session.output().clear();
         let held = self.session.bytes_held();
-        assert!(held <= self.fed + (1 << 17), "holds {held} bytes after {}", self.fed);
+        assert!(
+            held <= self.fed + (1 << 17),
+            "holds {held} bytes after {}",
+            self.fed
+        );
         true
     }
 

@@ -8,7 +8,9 @@ use spillway_config::{LoadInput, Loaded};
 ///
 /// Lines that begin with `--set ` are flags, with `SPILLWAY__` the environment, and the others the file.
 pub fn config(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     // A key file is opened and read: not every file can be read to its end.
     if text.contains("/dev") || text.contains("/proc") {
         return;

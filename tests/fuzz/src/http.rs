@@ -6,7 +6,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::BodyExt as _;
-use spillway_hub::{HlsMode, HlsOptions, Hub, HubOptions, Protocol, Publisher, SessionInfo, StreamKey, TagType};
+use spillway_hub::{
+    HlsMode, HlsOptions, Hub, HubOptions, Protocol, Publisher, SessionInfo, StreamKey, TagType,
+};
 use spillway_web::{LiveOptions, LiveState, live_router};
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
@@ -18,7 +20,9 @@ const MOST_HEADERS: usize = 8;
 
 /// The first byte is the method, the first line the target, each further one `name: value`.
 pub fn http(data: &[u8]) {
-    let Some((method, rest)) = data.split_first() else { return };
+    let Some((method, rest)) = data.split_first() else {
+        return;
+    };
     let method = match method % 4 {
         0 => Method::GET,
         1 => Method::HEAD,
@@ -62,9 +66,16 @@ async fn check(method: &Method, uri: &Uri, answer: Response<Body>) {
         StatusCode::RANGE_NOT_SATISFIABLE,
         StatusCode::UPGRADE_REQUIRED,
     ];
-    assert!(known.contains(&status) || status.is_redirection(), "{method} {uri}: {status}");
+    assert!(
+        known.contains(&status) || status.is_redirection(),
+        "{method} {uri}: {status}"
+    );
     let headers = answer.headers().clone();
-    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().expect("a header of text"));
+    let text = |name| {
+        headers
+            .get(name)
+            .map(|value: &HeaderValue| value.to_str().expect("a header of text"))
+    };
     assert!(
         text(header::ACCESS_CONTROL_ALLOW_ORIGIN).is_some(),
         "{method} {uri}: no CORS"
@@ -76,7 +87,12 @@ async fn check(method: &Method, uri: &Uri, answer: Response<Body>) {
     if kind == "video/x-flv" && status == StatusCode::OK {
         return; // it has no end
     }
-    let body = answer.into_body().collect().await.expect("a whole body").to_bytes();
+    let body = answer
+        .into_body()
+        .collect()
+        .await
+        .expect("a whole body")
+        .to_bytes();
     if let Some(length) = text(header::CONTENT_LENGTH)
         && method != Method::HEAD
         && status != StatusCode::NOT_MODIFIED
@@ -88,7 +104,10 @@ async fn check(method: &Method, uri: &Uri, answer: Response<Body>) {
         let name = name.unwrap_or_default();
         let markup = name.contains(['<', '"', '\'']);
         let page = String::from_utf8_lossy(&body);
-        assert!(!markup || !page.contains(&name), "{uri}: the name is markup in the page");
+        assert!(
+            !markup || !page.contains(&name),
+            "{uri}: the name is markup in the page"
+        );
     }
 }
 
@@ -104,7 +123,10 @@ thread_local! {
 
 impl Site {
     fn open() -> Self {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let (router, publisher) = runtime.block_on(async {
             let hub = Hub::new(HubOptions {
                 play_wait: Duration::ZERO,
@@ -144,8 +166,16 @@ fn publish(hub: &Hub) -> Publisher {
     push(TagType::Video, 0, &[&[0x17, 0, 0, 0, 0], super::AVC_RECORD]);
     push(TagType::Audio, 0, &[&[0xAF, 0], super::AAC_RECORD]);
     for at_ms in (0..10_000).step_by(40) {
-        let (first, nal) = if at_ms % 1000 == 0 { (0x17, 0x65) } else { (0x27, 0x41) };
-        push(TagType::Video, at_ms, &[&[first, 1, 0, 0, 0], &[0, 0, 0, 101], &[nal], &[7; 100]]);
+        let (first, nal) = if at_ms % 1000 == 0 {
+            (0x17, 0x65)
+        } else {
+            (0x27, 0x41)
+        };
+        push(
+            TagType::Video,
+            at_ms,
+            &[&[first, 1, 0, 0, 0], &[0, 0, 0, 101], &[nal], &[7; 100]],
+        );
         push(TagType::Audio, at_ms, &[&[0xAF, 1], &[7; 50]]);
     }
     publisher

@@ -429,28 +429,38 @@ fn check_segment(segment: Option<Segment>, walker: &mut Walker, any_content: boo
     }
 }
 
-/// A server session after any bytes: what it holds and what it answers stay within the budget.
+/// What a session may hold for each byte received, and beside them: reservations ahead of what came (256 KiB, and
+/// 4 KiB for each chunk stream), answers that wait, and its own tables.
+const HELD_PER_BYTE: usize = 4;
+const HELD_BESIDE: usize = 512 << 10;
+
+/// A whole server session over any bytes: what it holds and what it answers stay within the budget.
 pub fn server_session(data: &[u8]) {
+    server_session_weighed(data, &|| 0);
+}
+
+/// The same where `weigh` tells how many bytes this process has allocated.
+pub fn server_session_weighed(data: &[u8], weigh: &dyn Fn() -> usize) {
     let options = ServerOptions {
         limits: CHUNK_LIMITS,
         out_limit_bytes: 64 << 10,
         held_media_bytes: 256 << 10,
         ..ServerOptions::default()
     };
-    let mut session = ServerSession::new(options);
-    let (skip_handshake, rest) = match data.split_first() {
-        Some((flags, rest)) => (flags & 1 == 0, rest),
-        None => return,
+    let Some((decide, rest)) = data.split_first() else {
+        return;
     };
-    if skip_handshake {
-        let mut hello = vec![3];
-        hello.resize(1 + 2 * 1536, 0);
+    let pieces = pieces(rest);
+    let before = weigh();
+    let mut session = ServerSession::new(options);
+    let mut fed = 0;
+    if decide & 1 == 0 {
+        let hello = [&[3][..], &[0; 2 * 1536]].concat();
         let mut input = hello.as_slice();
         while matches!(session.read(&mut input), Ok(Some(_))) {}
+        fed = hello.len();
     }
-    let decide = data.first().copied().unwrap_or_default();
-    let mut fed = 0;
-    for piece in pieces(rest) {
+    for piece in pieces {
         let mut input = piece;
         fed += piece.len();
         loop {
@@ -462,7 +472,7 @@ pub fn server_session(data: &[u8]) {
                     return;
                 }
             };
-            if answer(&mut session, &event, decide, fed).is_err() {
+            if answer(&mut session, &event, *decide, fed).is_err() {
                 return;
             }
         }
@@ -474,12 +484,11 @@ pub fn server_session(data: &[u8]) {
         if decide & 2 != 0 {
             session.output().clear();
         }
-        let most = fed + options.held_media_bytes + CHUNK_LIMITS.max_chunk_streams * RESERVE_AHEAD;
-        assert!(
-            session.bytes_held() <= most,
-            "holds {} bytes after {fed}",
-            session.bytes_held()
-        );
+        let most = HELD_PER_BYTE * fed + HELD_BESIDE;
+        let held = session.bytes_held();
+        assert!(held <= most, "says it holds {held} bytes after {fed}");
+        let held = weigh().saturating_sub(before);
+        assert!(held <= most, "holds {held} bytes after {fed}");
     }
 }
 
