@@ -1,7 +1,8 @@
 # Spillway in a small image: the binary, and nothing that runs beside it.
 #
 #   docker build -t spillway .
-#   docker run --rm -p 1935:1935 -p 8080:8080 -e SPILLWAY__AUTH__PUBLISH_KEYS=choose-a-key spillway
+#   docker run --rm --read-only --cap-drop ALL --security-opt no-new-privileges -p 1935:1935 -p 8080:8080 \
+#       -e SPILLWAY__AUTH__PUBLISH_KEYS=choose-a-key spillway
 #
 # Publish to rtmp://HOST/live/NAME?key=choose-a-key, watch at http://HOST:8080/. docker-compose.yml adds Prometheus.
 

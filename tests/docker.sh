@@ -218,6 +218,13 @@ admin_is_private() { is "$(docker port "$(container gateway)" | grep -c '^8081' 
 
 root_is_read_only() { ! docker exec "$(container gateway)" sh -c 'echo x > /tmp/x' 2>/dev/null; }
 
+no_privileges() {
+    local status
+    status=$(docker exec "$(container gateway)" cat /proc/1/status)
+    grep -qE '^NoNewPrivs:\s+1$' <<<"$status" && grep -qE '^CapBnd:\s+0+$' <<<"$status" ||
+        { grep -E '^(Cap|NoNew)' <<<"$status"; return 1; }
+}
+
 effective_user() { is "$(docker exec "$(container gateway)" id -u)" 10001; }
 
 one_worker_for_half_a_processor() {
@@ -253,6 +260,7 @@ run_tests() {
     check "the gateway becomes healthy" eventually 60 health_is healthy
     check "it runs as user 10001" effective_user
     check "its file system is read-only" root_is_read_only
+    check "it has no capabilities and can get none" no_privileges
     check "the admin listener is not published to the host" admin_is_private
     check "publishing without a key is refused, and the log says how to give one" refused_without_key
 
