@@ -10,7 +10,7 @@ use hyper::{Request, Uri};
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::connector::{ClientError, Connector, tls, trusting};
 use crate::failure::Failure;
@@ -78,44 +78,60 @@ impl Client {
         })
     }
 
-    /// Sends a request and reads the answer within `limit`.
+    /// Room for a call, if there is any now.
     ///
     /// # Errors
-    /// [`Failure::Busy`] at once when as many calls are in flight as may be; the failure of the call.
-    pub async fn send(&self, request: Request<Bytes>, limit: Duration) -> Result<Answer, Failure> {
-        let _slot = self.slots.try_acquire().map_err(|_| Failure::Busy)?;
-        self.call(request, limit).await
+    /// [`Failure::Busy`] when as many calls are in flight as may be.
+    pub fn try_slot(&self) -> Result<Slot<'_>, Failure> {
+        let permit = self.slots.try_acquire().map_err(|_| Failure::Busy)?;
+        Ok(Slot {
+            client: self,
+            _permit: permit,
+        })
     }
 
-    /// The same, but waits until it may call; the wait does not count towards `limit`.
+    /// Room for a call, as soon as there is any.
+    ///
+    /// # Errors
+    /// None: the client never closes.
+    pub async fn slot(&self) -> Result<Slot<'_>, Failure> {
+        let permit = self.slots.acquire().await.map_err(|_| Failure::Busy)?;
+        Ok(Slot {
+            client: self,
+            _permit: permit,
+        })
+    }
+}
+
+/// Room for one call.
+#[derive(Debug)]
+pub struct Slot<'a> {
+    client: &'a Client,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Slot<'_> {
+    /// Sends a request and reads the answer, all within `limit`.
     ///
     /// # Errors
     /// The failure of the call.
-    pub async fn send_when_free(&self, request: Request<Bytes>, limit: Duration) -> Result<Answer, Failure> {
-        let _slot = self.slots.acquire().await.map_err(|_| Failure::Busy)?;
-        self.call(request, limit).await
-    }
-
-    async fn call(&self, request: Request<Bytes>, limit: Duration) -> Result<Answer, Failure> {
+    pub async fn send(self, request: Request<Bytes>, limit: Duration) -> Result<Answer, Failure> {
+        let Client { inner, max_body, .. } = self.client;
         let call = async {
-            let response = self
-                .inner
-                .request(request.map(Full::new))
-                .await
-                .map_err(|error| {
-                    tracing::debug!(?error, "a call failed");
-                    if error.is_connect() {
-                        Failure::Connect
-                    } else {
-                        Failure::Closed
-                    }
-                })?;
+            let response = inner.request(request.map(Full::new)).await.map_err(|error| {
+                tracing::debug!(?error, "a call failed");
+                if error.is_connect() {
+                    Failure::Connect
+                } else {
+                    Failure::Closed
+                }
+            })?;
             let status = response.status().as_u16();
             // A length that is named is believed before a byte of it is read.
-            if response.body().size_hint().lower() > self.max_body as u64 {
+            if response.body().size_hint().lower() > *max_body as u64 {
                 return Err(Failure::TooLarge);
             }
-            let body = Limited::new(response.into_body(), self.max_body).collect().await;
+            let body = Limited::new(response.into_body(), *max_body).collect().await;
             match body {
                 Ok(body) => Ok(Answer {
                     status,

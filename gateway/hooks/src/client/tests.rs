@@ -28,6 +28,10 @@ fn post(uri: &str) -> Request<Bytes> {
         .unwrap()
 }
 
+async fn send(client: &Client, uri: &str) -> Result<Answer, Failure> {
+    client.try_slot()?.send(post(uri), SOON).await
+}
+
 /// Reads one request with a body of five bytes.
 async fn read_request<S: AsyncRead + Unpin>(socket: &mut S) -> String {
     let mut text = Vec::new();
@@ -58,11 +62,7 @@ async fn endpoint(answer: &'static str) -> String {
 #[tokio::test]
 async fn a_request_is_answered() {
     let uri = endpoint("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
-    let answer = Client::new(&options())
-        .unwrap()
-        .send(post(&uri), SOON)
-        .await
-        .unwrap();
+    let answer = send(&Client::new(&options()).unwrap(), &uri).await.unwrap();
     assert_eq!((answer.status, &answer.body[..]), (200, &b"ok"[..]));
 }
 
@@ -70,11 +70,7 @@ async fn a_request_is_answered() {
 async fn a_redirect_is_an_answer_and_nothing_more() {
     let uri =
         endpoint("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
-    let answer = Client::new(&options())
-        .unwrap()
-        .send(post(&uri), SOON)
-        .await
-        .unwrap();
+    let answer = send(&Client::new(&options()).unwrap(), &uri).await.unwrap();
     assert_eq!(answer.status, 302);
 }
 
@@ -90,13 +86,13 @@ async fn long_broken_and_missing_answers_are_failures() {
         ("ok\r\n\r\n", Failure::Closed),
     ] {
         let uri = endpoint(answer).await;
-        let result = Client::new(&options()).unwrap().send(post(&uri), SOON).await;
+        let result = send(&Client::new(&options()).unwrap(), &uri).await;
         assert_eq!(result, Err(failure), "{answer}");
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
-    let result = Client::new(&options()).unwrap().send(post(&uri), SOON).await;
+    let result = send(&Client::new(&options()).unwrap(), &uri).await;
     assert_eq!(result, Err(Failure::Connect));
 }
 
@@ -106,11 +102,14 @@ async fn calls_are_bounded_in_number_and_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}/", listener.local_addr().unwrap());
     let client = Client::new(&options()).unwrap();
-    let slow = client.send(post(&uri), Duration::from_millis(300));
+    let slow = client
+        .try_slot()
+        .unwrap()
+        .send(post(&uri), Duration::from_millis(300));
     let meanwhile = async {
         let (mut socket, _) = listener.accept().await.unwrap();
         read_request(&mut socket).await;
-        let result = client.send(post(&uri), SOON).await;
+        let result = send(&client, &uri).await;
         (socket, result)
     };
     let (slow, (mut socket, meanwhile)) = tokio::join!(slow, meanwhile);
@@ -118,7 +117,17 @@ async fn calls_are_bounded_in_number_and_time() {
     let mut rest = Vec::new();
     socket.read_to_end(&mut rest).await.unwrap();
     let uri = endpoint("HTTP/1.1 204 No Content\r\n\r\n").await;
-    assert_eq!(client.send_when_free(post(&uri), SOON).await.unwrap().status, 204);
+    assert_eq!(
+        client
+            .slot()
+            .await
+            .unwrap()
+            .send(post(&uri), SOON)
+            .await
+            .unwrap()
+            .status,
+        204
+    );
 }
 
 /// A TLS handshake that is never answered ends too, and nothing is left waiting.
@@ -138,7 +147,7 @@ async fn a_silent_tls_endpoint_is_given_up() {
         socket.read_to_end(&mut hello).await.unwrap();
         hello.len()
     };
-    let (result, hello) = tokio::join!(client.send(post(&uri), SOON), accepted);
+    let (result, hello) = tokio::join!(send(&client, &uri), accepted);
     assert_eq!(result, Err(Failure::Connect));
     assert!(hello > 0);
 }
@@ -204,13 +213,11 @@ async fn https_needs_a_certificate_from_an_authority_that_is_trusted_and_for_the
     });
     let localhost = format!("https://localhost:{port}/");
     let client = Client::new(&own.options()).unwrap();
-    assert_eq!(client.send(post(&localhost), SOON).await.unwrap().status, 204);
-    let by_address = client
-        .send(post(&format!("https://127.0.0.1:{port}/")), SOON)
-        .await;
+    assert_eq!(send(&client, &localhost).await.unwrap().status, 204);
+    let by_address = send(&client, &format!("https://127.0.0.1:{port}/")).await;
     assert_eq!(by_address, Err(Failure::Connect));
     let stranger = Client::new(&other.options()).unwrap();
-    assert_eq!(stranger.send(post(&localhost), SOON).await, Err(Failure::Connect));
+    assert_eq!(send(&stranger, &localhost).await, Err(Failure::Connect));
 }
 
 #[test]
