@@ -1,7 +1,8 @@
 //! Rules that hold between keys, and what is allowed but deserves a word.
 
-use crate::model::{Config, Flush, HlsMode, PublishPolicy};
+use crate::model::{Config, Flush, HlsMode, PlayPolicy, PublishPolicy};
 use crate::range::RANGES;
+use crate::secret::Secret;
 
 /// A rule that a configuration breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,21 +124,92 @@ fn hls(config: &Config, found: &mut Vec<Violation>) {
 }
 
 fn auth(config: &Config, found: &mut Vec<Violation>) {
-    let has_keys = !config.auth.publish_keys.is_empty();
-    match config.auth.publish {
+    let auth = &config.auth;
+    let has_keys = !auth.publish_keys.is_empty();
+    let keys = ["auth.publish", "auth.publish_keys"];
+    match auth.publish {
         PublishPolicy::Keys if !has_keys => {
             let message =
                 "\"keys\" lets nobody publish without `auth.publish_keys`: expected at least one key".into();
-            found.push(violation(&["auth.publish", "auth.publish_keys"], message));
+            found.push(violation(&keys, message));
         }
         PublishPolicy::Open if has_keys => {
             let message = "\"open\" lets everybody publish, so that `auth.publish_keys` would never be asked for: remove one \
                            of both, or set `auth.publish` to \"keys\" or \"local\""
                 .into();
-            found.push(violation(&["auth.publish", "auth.publish_keys"], message));
+            found.push(violation(&keys, message));
         }
+        PublishPolicy::Token if has_keys => found.push(violation(&keys, token_and_keys("publish"))),
         _ => {}
     }
+    let has_keys = !auth.play_keys.is_empty();
+    let keys = ["auth.play", "auth.play_keys"];
+    match auth.play {
+        PlayPolicy::Keys if !has_keys => {
+            let message =
+                "\"keys\" lets nobody play without `auth.play_keys`: expected at least one key".into();
+            found.push(violation(&keys, message));
+        }
+        PlayPolicy::Open if has_keys => {
+            let message = "\"open\" lets everybody play, so that `auth.play_keys` would never be asked for: remove one of \
+                           both, or set `auth.play` to \"keys\""
+                .into();
+            found.push(violation(&keys, message));
+        }
+        PlayPolicy::Token if has_keys => found.push(violation(&keys, token_and_keys("play"))),
+        _ => {}
+    }
+    tokens(config, found);
+}
+
+fn token_and_keys(side: &str) -> String {
+    format!(
+        "\"token\" takes signed links and JWTs, so that `auth.{side}_keys` would never be asked for: remove them, or set \
+         `auth.{side}` to \"keys\""
+    )
+}
+
+/// Tokens need something to be checked by.
+fn tokens(config: &Config, found: &mut Vec<Violation>) {
+    let auth = &config.auth;
+    let can_check = !auth.link_keys.is_empty() || !auth.jwt.keys.is_empty() || !auth.jwt.jwks.is_empty();
+    let wants = [
+        ("auth.publish", auth.publish == PublishPolicy::Token),
+        ("auth.play", auth.play == PlayPolicy::Token),
+    ];
+    for (key, wanted) in wants {
+        if wanted && !can_check {
+            let message = "\"token\" lets nobody in without something to check tokens by: set `auth.link_keys` for signed links, \
+                           or `auth.jwt.keys` or `auth.jwt.jwks` for JWTs"
+                .into();
+            found.push(violation(
+                &[key, "auth.link_keys", "auth.jwt.keys", "auth.jwt.jwks"],
+                message,
+            ));
+        }
+    }
+    let secrets = [
+        ("auth.link_keys", &auth.link_keys),
+        ("auth.jwt.keys", &auth.jwt.keys),
+    ];
+    for (name, keys) in secrets {
+        // Those in files are not read yet.
+        let mut own = keys.iter().filter(|key| key.key_file().is_none());
+        if own.any(|key| !signs(key.secret())) {
+            found.push(violation(&[name], TOO_SHORT_TO_SIGN.into()));
+        }
+    }
+}
+
+/// In characters.
+const SHORTEST_SIGNING_KEY: usize = 16;
+/// See [`signs`].
+pub(crate) const TOO_SHORT_TO_SIGN: &str = "a key that signs must have at least 16 characters, since whoever has one \
+                                            link can try keys on it: make one with `openssl rand -hex 32`";
+
+/// Whether a key is long enough to sign links or tokens.
+pub(crate) fn signs(key: &Secret) -> bool {
+    key.expose().len() >= SHORTEST_SIGNING_KEY
 }
 
 impl Config {
@@ -155,6 +227,13 @@ impl Config {
                 "auth.publish is \"open\": everybody who can reach rtmp.listen can publish any stream".into(),
             );
         }
+        if self.auth.play != PlayPolicy::Open && self.http.list_streams {
+            warnings.push(
+                "http.list_streams shows the names of live streams to everybody, although auth.play is not \"open\"; set \
+                 http.list_streams = false to keep them to yourself"
+                    .into(),
+            );
+        }
         if self.hls.mode != HlsMode::Off && self.hls.segment_duration > self.ring.max_duration {
             warnings.push(format!(
                 "ring.max_duration ({}) is shorter than hls.segment_duration ({}): the first HLS request of a stream waits for a \
@@ -169,9 +248,9 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret::Secret;
+    use crate::StreamPattern;
+    use crate::model::AccessKey;
     use crate::units::{ByteSize, Period};
-    use crate::{PublishKey, StreamPattern};
 
     fn broken(change: impl FnOnce(&mut Config)) -> Vec<&'static str> {
         let mut config = Config::default();
@@ -182,8 +261,8 @@ mod tests {
             .collect()
     }
 
-    fn key() -> PublishKey {
-        PublishKey::new(StreamPattern::any(), Secret::new("k").unwrap())
+    fn key() -> AccessKey {
+        AccessKey::new(StreamPattern::any(), Secret::new("k").unwrap())
     }
 
     #[test]
@@ -234,6 +313,21 @@ mod tests {
             ["auth.publish"]
         );
         assert_eq!(broken(|c| c.auth.publish_keys.push(key())), Vec::<&str>::new());
+        assert_eq!(broken(|c| c.auth.play = PlayPolicy::Keys), ["auth.play"]);
+        assert_eq!(broken(|c| c.auth.play_keys.push(key())), ["auth.play"]);
+        assert_eq!(broken(|c| c.auth.play = PlayPolicy::Token), ["auth.play"]);
+        assert_eq!(
+            broken(|c| c.auth.publish = PublishPolicy::Token),
+            ["auth.publish"]
+        );
+        assert_eq!(broken(|c| c.auth.link_keys.push(key())), ["auth.link_keys"]);
+        assert_eq!(
+            broken(|c| {
+                c.auth.play = PlayPolicy::Token;
+                c.auth.jwt.jwks = "keys.json".into();
+            }),
+            Vec::<&str>::new()
+        );
     }
 
     #[test]
@@ -244,5 +338,7 @@ mod tests {
         assert_eq!(config.warnings().len(), 2);
         config.rtmp.listen = "127.0.0.1:1935".parse().unwrap();
         assert_eq!(config.warnings().len(), 1);
+        config.auth.play = PlayPolicy::Token;
+        assert_eq!(config.warnings().len(), 2);
     }
 }

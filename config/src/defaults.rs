@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::address::ListenAddr;
 use crate::model::{
-    Admin, Auth, Flush, Hls, HlsMode, Http, Limits, Log, LogFormat, LogLevel, Memory, Metrics, Play,
+    Admin, Auth, Flush, Hls, HlsMode, Http, Jwt, Limits, Log, LogFormat, LogLevel, Memory, Metrics, Play,
     PlayPolicy, Publish, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
 };
 use crate::units::{BitRate, ByteSize, Period};
@@ -91,6 +91,27 @@ impl Default for Auth {
             publish: PublishPolicy::Local,
             publish_keys: Vec::new(),
             play: PlayPolicy::Open,
+            play_keys: Vec::new(),
+            publish_allow: Vec::new(),
+            publish_deny: Vec::new(),
+            play_allow: Vec::new(),
+            play_deny: Vec::new(),
+            link_keys: Vec::new(),
+            session_lifetime: Period::from_secs(12 * 3600),
+            free_failures: 10,
+            jwt: Jwt::default(),
+        }
+    }
+}
+
+impl Default for Jwt {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            jwks: String::new(),
+            jwks_refresh: Period::from_secs(300),
+            issuer: String::new(),
+            audience: String::new(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod keys;
 mod layer;
 mod load;
 mod model;
+mod network;
 mod pattern;
 mod range;
 mod schema;
@@ -29,11 +30,13 @@ pub use keys::{Key, Keys, Kind};
 pub use layer::ENVIRONMENT_PREFIX;
 pub use load::{LoadInput, Loaded};
 pub use model::{
-    Admin, Auth, Config, Flush, Hls, HlsMode, Http, Limits, Log, LogFormat, LogLevel, MAX_MESSAGE_BYTES,
-    Memory, Metrics, Play, PlayPolicy, Publish, PublishKey, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
+    AccessKey, Admin, Auth, Config, Flush, Hls, HlsMode, Http, Jwt, Limits, Log, LogFormat, LogLevel,
+    MAX_MESSAGE_BYTES, Memory, Metrics, Play, PlayPolicy, Publish, PublishPolicy, Ring, Rtmp, Runtime,
+    Shutdown,
 };
+pub use network::{Network, NetworkError};
 pub use pattern::{MAX_PATTERN_BYTES, PatternError, StreamPattern};
 pub use range::{RANGES, Range};
 pub use schema::schema;
-pub use secret::{REDACTED, Secret, SecretError};
+pub use secret::{REDACTED, Secret, SecretError, constant_time_eq};
 pub use units::{BitRate, ByteSize, MAX_PERIOD_MS, Period, UnitError};

@@ -203,39 +203,65 @@ fn broken_rules(config: &Config, entries: &BTreeMap<String, Entry>) -> Vec<Probl
         .collect()
 }
 
-/// Reads the keys that stand in files of their own into `config`.
+/// Reads the keys that stand in files of their own into `config`. A relative path in the configuration file starts at
+/// that file's folder.
 fn read_key_files(
     config: &mut Config,
     file: Option<&Path>,
     entries: &BTreeMap<String, Entry>,
 ) -> Vec<Problem> {
-    const KEY: &str = "auth.publish_keys";
-    let Some(entry) = entries.get(KEY) else {
-        return Vec::new();
+    let folder_of = |key: &str| {
+        let from_file = entries
+            .get(key)
+            .is_some_and(|entry| matches!(entry.source, Source::File { .. }));
+        file.and_then(Path::parent)
+            .filter(|_| from_file)
+            .unwrap_or(Path::new(""))
     };
-    let from_file = matches!(entry.source, Source::File { .. });
-    let folder = file
-        .and_then(Path::parent)
-        .filter(|_| from_file)
-        .unwrap_or(Path::new(""));
+    let auth = &mut config.auth;
+    if !auth.jwt.jwks.is_empty() {
+        let path = folder_of("auth.jwt.jwks").join(&auth.jwt.jwks);
+        auth.jwt.jwks = path.to_string_lossy().into_owned();
+    }
+    let lists = [
+        ("auth.publish_keys", &mut auth.publish_keys, false),
+        ("auth.play_keys", &mut auth.play_keys, false),
+        ("auth.link_keys", &mut auth.link_keys, true),
+        ("auth.jwt.keys", &mut auth.jwt.keys, true),
+    ];
     let mut problems = Vec::new();
-    for (index, key) in config.auth.publish_keys.iter_mut().enumerate() {
-        let Some(path) = key.key_file().map(|path| folder.join(path)) else {
-            continue;
-        };
-        let text = read_bounded(&path, MAX_KEY_FILE_BYTES).map_err(|error| error.to_string());
-        let secret = text.and_then(|text| {
-            let text = text.strip_suffix('\n').unwrap_or(&text);
-            Secret::new(text.strip_suffix('\r').unwrap_or(text)).map_err(|error| error.to_string())
-        });
-        match secret {
-            Ok(secret) => key.set_key(secret),
-            Err(reason) => problems.push(Problem {
-                source: entry.elements.get(index).unwrap_or(&entry.source).clone(),
-                key: KEY.to_owned(),
-                message: format!("cannot take a key from key_file {}: {reason}", path.display()),
-            }),
+    for (name, keys, sign) in lists {
+        for (index, key) in keys.iter_mut().enumerate() {
+            let Some(path) = key.key_file().map(|path| folder_of(name).join(path)) else {
+                continue;
+            };
+            match read_secret(&path).and_then(|secret| fit_to_sign(secret, sign)) {
+                Ok(secret) => key.set_key(secret),
+                Err(reason) => {
+                    let entry = entries.get(name);
+                    let source = entry.map(|entry| entry.elements.get(index).unwrap_or(&entry.source));
+                    problems.push(Problem {
+                        source: source.unwrap_or(&Source::Default).clone(),
+                        key: name.to_owned(),
+                        message: format!("cannot take a key from key_file {}: {reason}", path.display()),
+                    });
+                }
+            }
         }
     }
     problems
+}
+
+fn fit_to_sign(secret: Secret, sign: bool) -> Result<Secret, String> {
+    if sign && !check::signs(&secret) {
+        return Err(check::TOO_SHORT_TO_SIGN.into());
+    }
+    Ok(secret)
+}
+
+/// The secret that is the content of a file, without the newline at its end.
+fn read_secret(path: &Path) -> Result<Secret, String> {
+    let text = read_bounded(path, MAX_KEY_FILE_BYTES).map_err(|error| error.to_string())?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    Secret::new(text.strip_suffix('\r').unwrap_or(text)).map_err(|error| error.to_string())
 }

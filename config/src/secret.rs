@@ -55,16 +55,17 @@ impl Secret {
     /// Whether `offered` is this secret. The time taken depends on the lengths only, so that a peer cannot find the
     /// secret byte by byte.
     pub fn matches(&self, offered: &[u8]) -> bool {
-        let own = self.0.as_bytes();
-        if own.is_empty() || own.len() != offered.len() {
-            return false;
-        }
-        let difference = own
-            .iter()
-            .zip(offered)
-            .fold(0_u8, |sum, (a, b)| std::hint::black_box(sum | (a ^ b)));
-        difference == 0
+        !self.0.is_empty() && constant_time_eq(self.0.as_bytes(), offered)
     }
+}
+
+/// Whether both are the same. The time taken depends on the lengths only.
+pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
+    let difference = a
+        .iter()
+        .zip(b)
+        .fold(0_u8, |sum, (a, b)| std::hint::black_box(sum | (a ^ b)));
+    a.len() == b.len() && difference == 0
 }
 
 impl fmt::Debug for Secret {

@@ -1,6 +1,7 @@
 //! The command line: what was asked for, and the sub-commands that need no gateway.
 
 mod healthcheck;
+mod sign;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use spillway_config::{ConfigError, LoadInput, Loaded, Period};
 use crate::{limits, telemetry};
 
 pub use healthcheck::{HealthError, Target, healthcheck};
+pub use sign::Sign;
 
 /// The environment variable that names the configuration file when `--config` does not.
 pub const CONFIG_VARIABLE: &str = "SPILLWAY_CONFIG";
@@ -49,6 +51,8 @@ pub enum Command {
     },
     /// Print the JSON schema of the configuration file.
     Schema,
+    /// Make a signed link, good for one stream until it expires, with a key of `auth.link_keys`.
+    Sign(Sign),
     /// Ask a running gateway whether it is ready: exit code 0 if so, 1 if not.
     Healthcheck {
         /// Address to ask [default: `/readyz` at the configured `admin.listen`].
@@ -101,6 +105,7 @@ impl Cli {
         let done = match self.command.as_ref()? {
             Command::Check { .. } => self.check(&mut io::stdout(), &mut io::stderr()),
             Command::Schema => print(&mut io::stdout(), &spillway_config::schema()),
+            Command::Sign(sign) => self.sign(sign, &mut io::stdout(), &mut io::stderr()),
             Command::Healthcheck { url, live, timeout } => {
                 self.healthcheck(url.as_deref(), *live, *timeout, &mut io::stderr())
             }
@@ -154,6 +159,16 @@ impl Cli {
             "The configuration is valid. In effect, marked where set and by what:"
         )?;
         print(out, &loaded.render())
+    }
+
+    fn sign(&self, sign: &Sign, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<ExitCode> {
+        match self.load() {
+            Ok(loaded) => sign.run(&loaded.config, out, err),
+            Err(error) => {
+                report(&error, err)?;
+                Ok(ExitCode::FAILURE)
+            }
+        }
     }
 
     fn healthcheck(

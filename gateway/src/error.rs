@@ -29,6 +29,12 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// The keys of tokens cannot be read.
+    #[error("auth.jwt.jwks: {0}")]
+    KeySet(#[from] crate::auth::KeySetError),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers for the key of HLS sessions")]
+    NoRandomNumbers,
     /// The runtime cannot be started.
     #[error("cannot start the runtime's threads: {0}")]
     Runtime(#[source] io::Error),

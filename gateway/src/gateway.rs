@@ -4,18 +4,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use spillway_access::Tickets;
 use spillway_config::Config;
 use spillway_hub::{Hub, PerIp};
 use spillway_web::{
-    AdminState, LiveOptions, LiveState, ProcessState, Readiness, SchedulerDelay, ServeCounters, ServeOptions,
-    admin_router, live_router, serve,
+    AccessCounters, AdminState, HlsSessions, LiveAccess, LiveOptions, LiveState, ProcessState, Readiness,
+    SchedulerDelay, ServeCounters, ServeOptions, admin_router, live_router, serve,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::Auth;
+use crate::auth::{self, Gate};
 use crate::cgroup;
 use crate::demo;
 use crate::error::StartError;
@@ -43,6 +44,13 @@ pub struct StartOptions {
     pub workers: usize,
     /// Publish the built-in clip.
     pub demo: bool,
+}
+
+/// What the admin listener shows beside the hub.
+struct AdminParts {
+    workers: usize,
+    http_counters: Arc<ServeCounters>,
+    access: Arc<AccessCounters>,
 }
 
 /// A running gateway.
@@ -85,13 +93,30 @@ impl Gateway {
             grace: config.shutdown.grace.into(),
         };
         let demo_key = random::key();
-        let auth = Auth::new(config.auth.clone(), start.demo.then(|| demo_key.clone()));
+        let log_budget = Arc::new(LogBudget::new());
+        let own_key = start.demo.then(|| demo_key.clone());
+        let gate = Arc::new(Gate::new(&config.auth, own_key, log_budget.clone())?);
+        let access = live_access(config, &gate)?;
         let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
         let per_ip = PerIp::new(config.limits.max_connections_per_ip as usize);
         let admission = (slots, per_ip);
-        gateway.serve_rtmp(config, auth, admission.clone(), rtmp_listener);
-        let http_counters = gateway.serve_http(config, admission, http_listener);
-        gateway.serve_admin(config, start.workers, http_counters, admin_listener);
+        let rtmp = Arc::new(Rtmp {
+            hub: gateway.hub.clone(),
+            gate: gate.clone(),
+            options: options::rtmp(config),
+            log_budget,
+        });
+        gateway.serve_rtmp(rtmp, admission.clone(), rtmp_listener);
+        let http_counters = gateway.serve_http(config, access, admission, http_listener);
+        let admin = AdminParts {
+            workers: start.workers,
+            http_counters,
+            access: gate.counters(),
+        };
+        gateway.serve_admin(config, admin, admin_listener);
+        gateway
+            .tasks
+            .spawn(auth::keep_fresh(gate, gateway.stop_accepting.clone()));
         if start.demo {
             let target = loopback_of(addresses.rtmp);
             gateway
@@ -102,19 +127,19 @@ impl Gateway {
         Ok(gateway)
     }
 
-    fn serve_rtmp(&self, config: &Config, auth: Auth, admission: Admission, listener: TcpListener) {
-        let rtmp = Arc::new(Rtmp {
-            hub: self.hub.clone(),
-            auth,
-            options: options::rtmp(config),
-            log_budget: LogBudget::new(),
-        });
+    fn serve_rtmp(&self, rtmp: Arc<Rtmp>, admission: Admission, listener: TcpListener) {
         let (tasks, stop) = (self.tasks.clone(), self.stop_accepting.clone());
         self.tasks
             .spawn(rtmp::listen(rtmp, listener, admission, tasks, stop));
     }
 
-    fn serve_http(&self, config: &Config, admission: Admission, http: TcpListener) -> Arc<ServeCounters> {
+    fn serve_http(
+        &self,
+        config: &Config,
+        access: Option<LiveAccess>,
+        admission: Admission,
+        http: TcpListener,
+    ) -> Arc<ServeCounters> {
         let (slots, per_ip) = admission;
         let counters = Arc::<ServeCounters>::default();
         let http_options = ServeOptions {
@@ -129,6 +154,7 @@ impl Gateway {
         };
         let live = live_router(LiveState {
             hub: self.hub.clone(),
+            access,
             options: LiveOptions {
                 list_streams: config.http.list_streams,
                 player: true,
@@ -140,13 +166,7 @@ impl Gateway {
         counters
     }
 
-    fn serve_admin(
-        &self,
-        config: &Config,
-        workers: usize,
-        http_counters: Arc<ServeCounters>,
-        admin: TcpListener,
-    ) {
+    fn serve_admin(&self, config: &Config, parts: AdminParts, admin: TcpListener) {
         let counters = Arc::<ServeCounters>::default();
         let delay = SchedulerDelay::new();
         let admin_options = ServeOptions {
@@ -159,11 +179,12 @@ impl Gateway {
         let router = admin_router(AdminState {
             hub: self.hub.clone(),
             readiness: self.readiness.clone(),
-            listeners: vec![("http", http_counters), ("admin", counters)],
+            listeners: vec![("http", parts.http_counters), ("admin", counters)],
+            access: parts.access,
             max_streams: config.metrics.max_streams as usize,
             version: env!("CARGO_PKG_VERSION"),
             process: ProcessState {
-                workers,
+                workers: parts.workers,
                 scheduler_delay: delay.clone(),
                 cpu_group: cgroup::cpu,
             },
@@ -217,6 +238,21 @@ fn local(key: &'static str, listener: &TcpListener) -> Result<SocketAddr, StartE
     listener
         .local_addr()
         .map_err(|source| StartError::LocalAddress { key, source })
+}
+
+/// Who decides on viewers, unless everybody may play everything.
+fn live_access(config: &Config, gate: &Arc<Gate>) -> Result<Option<LiveAccess>, StartError> {
+    if gate.is_open_to_viewers() {
+        return Ok(None);
+    }
+    let sessions = HlsSessions {
+        tickets: Tickets::random().ok_or(StartError::NoRandomNumbers)?,
+        lifetime: config.auth.session_lifetime.into(),
+    };
+    Ok(Some(LiveAccess {
+        gate: gate.clone(),
+        sessions: Arc::new(sessions),
+    }))
 }
 
 /// How this process reaches a listener of its own.

@@ -1,7 +1,7 @@
 //! A small HTTP/1 client that shows each byte of the answer: no pooling, no redirects, no decoding but of chunks.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -22,6 +22,7 @@ pub struct Request {
     version: &'static str,
     headers: Vec<(String, String)>,
     receive_buffer: Option<usize>,
+    from: Option<IpAddr>,
 }
 
 impl Request {
@@ -40,6 +41,7 @@ impl Request {
             version: "HTTP/1.1",
             headers: vec![("Origin".to_owned(), "http://page.test".to_owned())],
             receive_buffer: None,
+            from: None,
         }
     }
 
@@ -61,6 +63,13 @@ impl Request {
     #[must_use]
     pub const fn receive_buffer(mut self, bytes: usize) -> Self {
         self.receive_buffer = Some(bytes);
+        self
+    }
+
+    /// Connects from this address.
+    #[must_use]
+    pub const fn from(mut self, address: IpAddr) -> Self {
+        self.from = Some(address);
         self
     }
 }
@@ -213,7 +222,7 @@ fn take(buffer: &mut BytesMut, most: u64) -> Bytes {
 /// # Errors
 /// When the connection is refused or broken, or the answer is no HTTP.
 pub async fn open(to: SocketAddr, request: Request) -> io::Result<Stream> {
-    let mut socket = slow::connect(to, request.receive_buffer).await?;
+    let mut socket = slow::connect_from(request.from, to, request.receive_buffer).await?;
     let mut text = format!(
         "{} {} {}\r\nHost: {to}\r\n",
         request.method, request.target, request.version

@@ -10,6 +10,7 @@ pub mod frames;
 pub mod gateway;
 pub mod hls;
 pub mod http;
+pub mod jwt;
 pub mod metrics;
 pub mod process;
 pub mod rtmp;

@@ -3,6 +3,7 @@
 //! [`live_router`] is what viewers reach, [`admin_router`] what operators reach; [`serve`] runs either on a
 //! listener. Media is never copied per viewer: bodies are views of the hub's own buffers.
 
+mod access;
 mod admin;
 mod assets;
 mod http;
@@ -11,8 +12,9 @@ mod serve;
 #[cfg(test)]
 mod testing;
 
+pub use access::{AccessCounters, Gatekeeper, HlsSessions, Lease, Pass, Visit};
 pub use admin::{AdminState, CpuGroup, ProcessState, Readiness, SchedulerDelay, Throttling, admin_router};
-pub use live::{LiveOptions, LiveState, live_router};
+pub use live::{LiveAccess, LiveOptions, LiveState, live_router};
 pub use serve::{
     Connection, ServeCounters, ServeOptions, ServeSnapshot, StallGuard, is_of_one_connection, serve, tune,
 };

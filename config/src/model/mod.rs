@@ -1,9 +1,11 @@
 //! The configuration tree: one struct per section, one file per group of sections.
 
+mod access_key;
 mod auth;
 mod hls;
 mod limits;
 mod observe;
+mod one_or_many;
 mod play;
 mod publish;
 mod ring;
@@ -12,7 +14,8 @@ mod server;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use auth::{Auth, PlayPolicy, PublishKey, PublishPolicy};
+pub use access_key::AccessKey;
+pub use auth::{Auth, Jwt, PlayPolicy, PublishPolicy};
 pub use hls::{Hls, HlsMode};
 pub use limits::{Limits, MAX_MESSAGE_BYTES, Memory};
 pub use observe::{Log, LogFormat, LogLevel, Metrics};

@@ -62,6 +62,8 @@ pub enum EndReason {
     NotFound,
     /// Authorisation or a limit said no.
     Refused,
+    /// The time that authorisation granted is over.
+    Expired,
     /// The publisher sent more than `limits.publish_bitrate`.
     TooFast,
     /// The peer broke the protocol.
@@ -76,7 +78,7 @@ pub enum EndReason {
 
 impl EndReason {
     /// All of them, in the order of [`EndReason::index`].
-    pub const ALL: [EndReason; 13] = [
+    pub const ALL: [EndReason; 14] = [
         Self::Client,
         Self::Stalled,
         Self::StreamEnded,
@@ -85,6 +87,7 @@ impl EndReason {
         Self::Idle,
         Self::NotFound,
         Self::Refused,
+        Self::Expired,
         Self::TooFast,
         Self::Protocol,
         Self::Timeout,
@@ -103,6 +106,7 @@ impl EndReason {
             Self::Idle => "idle",
             Self::NotFound => "not_found",
             Self::Refused => "refused",
+            Self::Expired => "expired",
             Self::TooFast => "too_fast",
             Self::Protocol => "protocol",
             Self::Timeout => "timeout",
@@ -127,6 +131,11 @@ impl SessionId {
     /// The next unused number.
     pub fn next() -> Self {
         Self(NEXT_SESSION.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
     }
 }
 

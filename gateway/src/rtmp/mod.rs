@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use log_budget::LogBudget;
 
-use crate::auth::Auth;
+use crate::auth::Gate;
 
 /// The pause after a failed `accept`, doubled up to a second: out of descriptors, others must close first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
@@ -44,9 +44,9 @@ pub(crate) struct RtmpOptions {
 /// What all RTMP sessions share.
 pub(crate) struct Rtmp {
     pub(crate) hub: Hub,
-    pub(crate) auth: Auth,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) options: RtmpOptions,
-    pub(crate) log_budget: LogBudget,
+    pub(crate) log_budget: Arc<LogBudget>,
 }
 
 /// What a connection needs to be let in: a permit out of all, and a place out of its address's.

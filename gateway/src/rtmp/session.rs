@@ -1,6 +1,8 @@
 //! One RTMP connection: reads commands and media, writes replies and, for a player, frames.
 
-use std::future::{Future, poll_fn};
+mod requests;
+
+use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
@@ -9,16 +11,14 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use socket2::SockRef;
+use spillway_access::Refusal;
 use spillway_hub::{
-    AttachError, Batch, EndReason, Format, Limit, Protocol, Publisher, SessionInfo, StreamKey, TagType,
-    Viewer,
+    Batch, EndReason, Format, Limit, Protocol, Publisher, SessionInfo, StreamKey, TagType, Viewer,
 };
 use spillway_rtmp::command::status::code;
-use spillway_rtmp::name::StreamPath;
 use spillway_rtmp::session::MediaKind;
-use spillway_rtmp::session::server::{
-    PlayRefusal, PublishRefusal, RequestId, ServerEvent, ServerOptions, ServerSession,
-};
+use spillway_rtmp::session::server::{RequestId, ServerEvent, ServerOptions, ServerSession};
+use spillway_web::Pass;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -28,6 +28,7 @@ use super::exit::{Exit, limit_of};
 use super::input::{READ_BUFFER, read_once};
 use super::player::{Player, PlayerWake, Wish};
 use crate::random;
+use requests::{Asking, Attaching, NoPlay, Stay};
 
 /// A deadline for what has none.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -36,12 +37,16 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The change in what a connection holds of incoming messages that is worth counting.
 const HELD_STEP: usize = 16 << 10;
 
-type Attaching = Pin<Box<dyn Future<Output = Result<Viewer, AttachError>> + Send>>;
-
 /// What the connection is for.
 enum State {
     /// Handshake and first commands.
     Starting,
+    /// Waiting for leave to publish.
+    Asking {
+        request: RequestId,
+        stream: StreamKey,
+        asking: Asking,
+    },
     /// Publishing.
     Publishing {
         publisher: Publisher,
@@ -77,6 +82,7 @@ pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, 
         stalled: false,
         stalled_since: None,
         counted_bytes: 0,
+        stay: Stay::default(),
         rtmp,
     };
     let exit = connection.run(shutdown).await;
@@ -97,6 +103,7 @@ struct Connection {
     stalled_since: Option<Instant>,
     /// Bytes of incoming messages that the process's count knows of.
     counted_bytes: usize,
+    stay: Stay,
 }
 
 /// What woke the connection.
@@ -104,7 +111,8 @@ enum Wake {
     Readable,
     Writable,
     Player(PlayerWake),
-    Attached(Result<Box<Viewer>, AttachError>),
+    Decided(Result<Pass, Refusal>),
+    Attached(Box<Result<(Viewer, Pass), NoPlay>>),
     Lost,
     Shutdown,
     Timer,
@@ -150,7 +158,7 @@ impl Connection {
         match self.state {
             State::Publishing { .. } => true,
             State::Playing(_) => !self.stalled,
-            State::Starting | State::Attaching { .. } | State::Closing { .. } => false,
+            State::Starting | State::Asking { .. } | State::Attaching { .. } | State::Closing { .. } => false,
         }
     }
 
@@ -174,7 +182,8 @@ impl Connection {
                 Ok(())
             }
             Wake::Player(wake) => self.player_woke(wake),
-            Wake::Attached(result) => self.attached(result),
+            Wake::Decided(decision) => self.decided(decision),
+            Wake::Attached(result) => self.attached(*result),
             Wake::Lost => self.publisher_lost(),
             Wake::Shutdown => Err(Exit::Failed(
                 EndReason::Shutdown,
@@ -199,15 +208,22 @@ impl Connection {
                 Some(at) => at + options.idle_timeout,
                 None => *since + options.first_media_timeout,
             },
-            State::Attaching { .. } | State::Playing(_) => self.opened + NEVER,
+            State::Asking { .. } | State::Attaching { .. } | State::Playing(_) => self.opened + NEVER,
             State::Closing { until, .. } => *until,
         };
-        stall.map_or(own, |stall| stall.min(own))
+        [stall, self.stay.until]
+            .into_iter()
+            .flatten()
+            .fold(own, Instant::min)
     }
 
-    fn check_deadline(&self) -> Result<(), Exit> {
-        if Instant::now() < self.deadline() {
+    fn check_deadline(&mut self) -> Result<(), Exit> {
+        let now = Instant::now();
+        if now < self.deadline() {
             return Ok(());
+        }
+        if self.stay.until.is_some_and(|until| until <= now) {
+            return self.stay_over();
         }
         let stalls = !matches!(self.state, State::Closing { .. } | State::Publishing { .. });
         if self.stalled_since.is_some() && stalls {
@@ -232,7 +248,7 @@ impl Connection {
                 ))
             }
             State::Closing { .. } => Err(Exit::Done),
-            State::Attaching { .. } | State::Playing(_) => Ok(()),
+            State::Asking { .. } | State::Attaching { .. } | State::Playing(_) => Ok(()),
         }
     }
 
@@ -296,7 +312,7 @@ impl Connection {
                 buf,
             } => self.media(kind, timestamp_ms, buf)?,
             ServerEvent::PublishEnded => {
-                if let State::Publishing { .. } = self.state {
+                if let State::Publishing { .. } | State::Asking { .. } = self.state {
                     self.change_state(State::Starting, EndReason::Client);
                     self.opened = Instant::now();
                 }
@@ -312,111 +328,6 @@ impl Connection {
             ServerEvent::ReceiveVideo(video) => self.wish(Wish::Video(video))?,
         }
         Ok(())
-    }
-
-    fn publish(&mut self, request: RequestId, stream: &StreamPath) -> Result<(), Exit> {
-        let key = match StreamKey::parse(&stream.path) {
-            Ok(key) => key,
-            Err(error) => return self.refuse_publish(request, PublishRefusal::BadName, &error.to_string()),
-        };
-        if let Err(text) = self.rtmp.auth.publish(self.info.peer.ip(), &key, &stream.params) {
-            self.rtmp.hub.stats().refused(Limit::Auth);
-            return self.refuse_publish(request, PublishRefusal::Denied, text);
-        }
-        match self.rtmp.hub.publish(key, self.info) {
-            Ok(publisher) => {
-                if !self.session.accept_publish(request)? {
-                    return Ok(()); // withdrawn meanwhile
-                }
-                let lost = Box::pin(publisher.lost().cancelled_owned());
-                let state = State::Publishing {
-                    publisher,
-                    lost,
-                    since: Instant::now(),
-                };
-                self.change_state(state, EndReason::Client);
-                Ok(())
-            }
-            Err(error) => self.refuse_publish(request, PublishRefusal::Denied, &error.to_string()),
-        }
-    }
-
-    fn refuse_publish(
-        &mut self,
-        request: RequestId,
-        refusal: PublishRefusal,
-        text: &str,
-    ) -> Result<(), Exit> {
-        if let Some(left_out) = self.rtmp.log_budget.take() {
-            tracing::warn!(session = %self.info.id, peer = %self.info.peer, reason = text, left_out, "publisher refused");
-        }
-        self.rtmp.hub.stats().publisher_ended(EndReason::Refused);
-        self.session.refuse_publish(request, refusal, text)?;
-        self.close_with(EndReason::Refused);
-        Ok(())
-    }
-
-    fn play(&mut self, request: RequestId, stream: &StreamPath) -> Result<(), Exit> {
-        match StreamKey::parse(&stream.path) {
-            Ok(key) => {
-                let (hub, info) = (self.rtmp.hub.clone(), self.info);
-                let attaching: Attaching = Box::pin(async move { hub.attach(&key, info).await });
-                self.change_state(State::Attaching { request, attaching }, EndReason::Client);
-                Ok(())
-            }
-            Err(error) => self.refuse_play(
-                request,
-                PlayRefusal::StreamNotFound,
-                EndReason::Refused,
-                &error.to_string(),
-            ),
-        }
-    }
-
-    fn refuse_play(
-        &mut self,
-        request: RequestId,
-        refusal: PlayRefusal,
-        reason: EndReason,
-        text: &str,
-    ) -> Result<(), Exit> {
-        if let Some(left_out) = self.rtmp.log_budget.take() {
-            tracing::info!(session = %self.info.id, peer = %self.info.peer, reason = text, left_out, "viewer refused");
-        }
-        self.rtmp.hub.stats().viewer_ended(Protocol::Rtmp, reason);
-        self.session.refuse_play(request, refusal, text)?;
-        self.close_with(reason);
-        Ok(())
-    }
-
-    fn attached(&mut self, result: Result<Box<Viewer>, AttachError>) -> Result<(), Exit> {
-        let State::Attaching { request, .. } = &self.state else {
-            return Ok(());
-        };
-        let request = *request;
-        match result {
-            Ok(viewer) => {
-                if !self.session.accept_play(request)? {
-                    return Ok(()); // withdrawn meanwhile
-                }
-                self.change_state(State::Playing(Player::new(*viewer)), EndReason::Client);
-                // What the player wished while it waited.
-                while let Some(event) = self.session.read(&mut &[][..])? {
-                    self.event(event)?;
-                }
-                Ok(())
-            }
-            Err(AttachError::NotFound) => {
-                let text = "nobody publishes this stream; start the publisher or check the name";
-                self.refuse_play(request, PlayRefusal::StreamNotFound, EndReason::NotFound, text)
-            }
-            Err(error) => self.refuse_play(
-                request,
-                PlayRefusal::Failed,
-                EndReason::Refused,
-                &error.to_string(),
-            ),
-        }
     }
 
     fn media(&mut self, kind: MediaKind, timestamp_ms: u32, mut buf: Vec<u8>) -> Result<(), Exit> {
@@ -516,8 +427,9 @@ impl Connection {
         match std::mem::replace(&mut self.state, state) {
             State::Publishing { publisher, .. } => publisher.end(reason),
             State::Playing(player) => player.end(reason, &mut self.batch),
-            State::Starting | State::Attaching { .. } | State::Closing { .. } => {}
+            State::Starting | State::Asking { .. } | State::Attaching { .. } | State::Closing { .. } => {}
         }
+        self.stay = Stay::default();
     }
 
     /// Writes until everything is out or the socket takes no more.
@@ -611,6 +523,7 @@ impl Connection {
     fn stage(&self) -> &'static str {
         match self.state {
             State::Starting => "starting",
+            State::Asking { .. } => "waiting for leave",
             State::Publishing { .. } => "publishing",
             State::Attaching { .. } => "waiting for the stream",
             State::Playing(_) => "playing",
@@ -626,7 +539,8 @@ async fn next_of(state: &mut State, batch: &mut Batch, may_fill: bool) -> Wake {
             lost.await;
             Wake::Lost
         }
-        State::Attaching { attaching, .. } => Wake::Attached(attaching.await.map(Box::new)),
+        State::Asking { asking, .. } => Wake::Decided(asking.await),
+        State::Attaching { attaching, .. } => Wake::Attached(Box::new(attaching.await)),
         State::Playing(player) => Wake::Player(player.next(batch, may_fill).await),
         _ => std::future::pending().await,
     }

@@ -2,3 +2,4 @@
 
 pub mod media;
 pub mod multivariant;
+pub mod query;

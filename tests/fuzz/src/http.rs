@@ -141,6 +141,7 @@ impl Site {
             let publisher = publish(&hub);
             let router = live_router(LiveState {
                 hub,
+                access: None,
                 options: LiveOptions::default(),
             });
             wait_for_playlist(&router).await;

@@ -6,11 +6,13 @@ use prometheus::core::{Collector, Desc};
 use prometheus::process_collector::ProcessCollector;
 use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
+use spillway_access::{Action, Reason};
 use spillway_hub::{DropReason, EndReason, Hub, Limit, Phase, Protocol, StreamSnapshot};
 
 use super::AdminState;
 use super::families::{Families, Series};
 use super::process::ProcessState;
+use crate::access::AccessCounters;
 use crate::serve::{ServeCounters, ServeSnapshot};
 
 /// The label of the streams beyond `max_streams`, summed.
@@ -48,6 +50,7 @@ impl Metrics {
 struct HubCollector {
     hub: Hub,
     listeners: Vec<(&'static str, Arc<ServeCounters>)>,
+    access: Arc<AccessCounters>,
     max_streams: usize,
     version: &'static str,
     process: ProcessState,
@@ -59,6 +62,7 @@ impl HubCollector {
         let AdminState {
             hub,
             listeners,
+            access,
             max_streams,
             version,
             process,
@@ -73,6 +77,7 @@ impl HubCollector {
         Self {
             hub,
             listeners,
+            access,
             max_streams,
             version,
             process,
@@ -104,6 +109,7 @@ impl Collector for HubCollector {
         self.media(&mut out);
         self.sessions(&mut out);
         self.connections(&mut out);
+        authorisation(&mut out, &self.access);
         self.process.collect(&mut out);
         let (own, other) = capped(&snapshots, self.max_streams);
         stream_totals(&mut out, &PerStream::new(&own, other));
@@ -302,6 +308,35 @@ impl HubCollector {
             .map(|(_, counters)| value(&counters.snapshot()))
             .sum()
     }
+}
+
+fn authorisation(out: &mut Families, access: &AccessCounters) {
+    let granted = Action::ALL.map(|action| (vec![action.label(), "granted"], access.granted(action) as f64));
+    let refused = Action::ALL.iter().flat_map(|action| {
+        let labels = move |reason: &Reason| vec![action.label(), reason.label()];
+        Reason::ALL
+            .iter()
+            .map(move |reason| (labels(reason), access.refused(*action, *reason) as f64))
+    });
+    out.counter(
+        "spillway_authorisations_total",
+        "Requests to publish or play that were decided on: granted, or why not. Playing is counted unless it is open to all",
+        &["action", "outcome"],
+        granted.into_iter().chain(refused),
+    );
+    let (read, failed) = access.key_set_reads();
+    out.counter(
+        "spillway_jwks_reads_total",
+        "Readings of auth.jwt.jwks",
+        &["outcome"],
+        [(vec!["ok"], read as f64), (vec!["failed"], failed as f64)],
+    );
+    out.gauge(
+        "spillway_jwks_keys",
+        "Keys of auth.jwt.jwks in force",
+        &[],
+        [(vec![], access.key_set_size() as f64)],
+    );
 }
 
 fn sum<'a>(

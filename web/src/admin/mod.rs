@@ -16,6 +16,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use spillway_hub::{Hub, StreamKey};
 
+use crate::access::AccessCounters;
 use crate::http::answer;
 use crate::serve::ServeCounters;
 use metrics::Metrics;
@@ -35,6 +36,8 @@ pub struct AdminState {
     pub readiness: Readiness,
     /// The HTTP listeners whose counters `/metrics` shows, by the name in their `listener` label.
     pub listeners: Vec<(&'static str, Arc<ServeCounters>)>,
+    /// What came of requests to publish and to play.
+    pub access: Arc<AccessCounters>,
     /// The streams that get series of their own in `/metrics`; the others are summed as `_other`.
     pub max_streams: usize,
     /// The version that `spillway_build_info` shows.

@@ -15,6 +15,7 @@ fn router(hub: &Hub, readiness: &Readiness, max_streams: usize) -> Router {
         hub: hub.clone(),
         readiness: readiness.clone(),
         listeners: vec![("http", Arc::default()), ("admin", Arc::default())],
+        access: Arc::default(),
         max_streams,
         version: "1.2.3",
         process: ProcessState::default(),
@@ -177,6 +178,7 @@ async fn metrics_tell_what_the_scheduler_does_to_the_process() {
             hub: hub(),
             readiness: Readiness::default(),
             listeners: vec![],
+            access: Arc::default(),
             max_streams: 1,
             version: "1.2.3",
             process: ProcessState {

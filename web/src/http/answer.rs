@@ -1,9 +1,12 @@
 //! Short answers: errors that a cache must forget at once, and a redirect.
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use spillway_access::Refusal;
 
 /// Never stored: answers that are wrong a moment later.
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -32,6 +35,22 @@ pub(crate) fn not_found() -> Response {
 pub(crate) fn unavailable(text: &'static str, retry_after_s: u64) -> Response {
     let mut response = error(StatusCode::SERVICE_UNAVAILABLE, text);
     response.headers_mut().insert(RETRY_AFTER, retry_after_s.into());
+    response
+}
+
+/// 401, 403, 429 or 503 for who may not do what it asks, with what to do about it.
+pub(crate) fn denied(refusal: &Refusal) -> Response {
+    let status = StatusCode::from_u16(refusal.reason.status()).unwrap_or(StatusCode::FORBIDDEN);
+    let mut response = error(status, "");
+    *response.body_mut() = Body::from(format!("{}\n", refusal.text));
+    let headers = response.headers_mut();
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(seconds) = refusal.retry_after_s {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
     response
 }
 

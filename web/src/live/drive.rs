@@ -11,9 +11,17 @@ use std::time::Duration;
 
 use spillway_hub::{Batch, EndReason, Format, Viewer};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::player::{Player, reason_of};
+
+/// Waits for the end of the time granted, if there is one.
+pub(super) async fn over(ends: Option<Instant>) {
+    match ends {
+        Some(ends) => sleep_until(ends).await,
+        None => std::future::pending().await,
+    }
+}
 
 /// A viewer and its socket.
 #[derive(Debug)]
@@ -39,8 +47,19 @@ impl Drive {
         }
     }
 
-    /// Plays until there is no more to play or nobody to play to.
-    pub(super) async fn run(&mut self) -> EndReason {
+    /// Plays until there is no more to play, nobody to play to, or the time granted is over.
+    pub(super) async fn run_until(&mut self, ends: Option<Instant>) -> EndReason {
+        tokio::select! {
+            reason = self.run() => return reason,
+            () = over(ends) => {}
+        }
+        match self.player.stand(&mut self.batch) {
+            Ok(()) => EndReason::Expired,
+            Err(error) => reason_of(&error),
+        }
+    }
+
+    async fn run(&mut self) -> EndReason {
         loop {
             if let Err(error) = self.write().await {
                 return reason_of(&error);

@@ -12,9 +12,12 @@ use futures_util::stream;
 use spillway_flv::tag;
 use spillway_hub::{EndReason, Format, Frame, Hub, Protocol, StreamKey, Viewer};
 use thiserror::Error;
+use tokio::time::Instant;
 
-use super::drive::Drive;
+use super::door::{self, LiveAccess};
+use super::drive::{Drive, over};
 use super::{connection_of, count_refusal, refusal, refused, session, ws};
+use crate::access::{Lease, Pass};
 use crate::http::answer;
 use crate::serve::Connection;
 
@@ -23,22 +26,38 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 
 /// `/APP/NAME.flv`. The status is decided only once the stream is there or is not: a GET waits up to
 /// `play.wait` for a publisher; HEAD tells what is there now and starts no viewer.
-pub(super) async fn answer(hub: &Hub, stream: &str, request: Request) -> Response {
+pub(super) async fn answer(
+    hub: &Hub,
+    access: Option<&LiveAccess>,
+    stream: &str,
+    request: Request,
+) -> Response {
     let (parts, _) = request.into_parts();
     let for_ws = ws::handshake::is_asked(&parts);
+    let protocol = if for_ws { Protocol::Ws } else { Protocol::Flv };
     let key = match StreamKey::parse(stream) {
         Ok(key) => key,
         Err(error) => {
             if parts.method == Method::GET {
-                let protocol = if for_ws { Protocol::Ws } else { Protocol::Flv };
                 let info = session(protocol, &connection_of(&parts.extensions));
                 count_refusal(hub, &info, EndReason::Refused, &error);
             }
             return answer::not_found();
         }
     };
+    let visit = door::visit(protocol, &key, &parts);
+    let info = visit.session;
+    let pass = match LiveAccess::decide(access, hub, &visit).await {
+        Ok(pass) => pass,
+        Err(refusal) => {
+            if parts.method == Method::GET {
+                hub.stats().viewer_ended(protocol, EndReason::Refused);
+            }
+            return answer::denied(&refusal);
+        }
+    };
     if for_ws {
-        return ws::start(hub, key, parts);
+        return ws::start(hub, visit, pass, parts);
     }
     let response = if parts.method == Method::HEAD {
         let playable = hub
@@ -50,9 +69,8 @@ pub(super) async fn answer(hub: &Hub, stream: &str, request: Request) -> Respons
         Response::new(Body::from_stream(stream::empty::<Result<Bytes, Unfinished>>()))
     } else {
         let connection = connection_of(&parts.extensions);
-        let info = session(Protocol::Flv, &connection);
         match hub.attach(&key, info).await {
-            Ok(viewer) => Response::new(body(viewer, connection, parts.version)),
+            Ok(viewer) => Response::new(body(viewer, pass, connection, parts.version)),
             Err(error) => {
                 refused(hub, &info, error);
                 return refusal(error);
@@ -73,7 +91,7 @@ fn with_headers(mut response: Response, version: Version) -> Response {
     response
 }
 
-fn body(viewer: Viewer, connection: Connection, version: Version) -> Body {
+fn body(viewer: Viewer, pass: Pass, connection: Connection, version: Version) -> Body {
     let tracks = viewer.tracks();
     let header = Bytes::copy_from_slice(&tag::file_header(tracks.has_audio, tracks.has_video));
     let way = match connection.transport() {
@@ -95,6 +113,8 @@ fn body(viewer: Viewer, connection: Connection, version: Version) -> Body {
     };
     let feed = Feed {
         way: Some(way),
+        ends: pass.grant.lifetime.map(|lifetime| Instant::now() + lifetime),
+        _lease: pass.lease,
         connection,
         header: Some(header),
     };
@@ -126,7 +146,11 @@ impl Way {
             Self::Driven(drive) => drive.at_tag_start(),
             Self::Polled { .. } => true,
         };
-        whole && matches!(reason, EndReason::StreamEnded | EndReason::Shutdown)
+        whole
+            && matches!(
+                reason,
+                EndReason::StreamEnded | EndReason::Shutdown | EndReason::Expired
+            )
     }
 }
 
@@ -135,6 +159,9 @@ struct Feed {
     way: Option<Way>,
     connection: Connection,
     header: Option<Bytes>,
+    /// When the time granted is over.
+    ends: Option<Instant>,
+    _lease: Option<Lease>,
 }
 
 impl Feed {
@@ -148,9 +175,12 @@ impl Feed {
                 if let Some(transport) = self.connection.transport() {
                     transport.flushed().await;
                 }
-                Err(drive.run().await)
+                Err(drive.run_until(self.ends).await)
             }
-            Way::Polled { viewer, batch, next } => polled_tag(viewer, batch, next).await,
+            Way::Polled { viewer, batch, next } => tokio::select! {
+                tag = polled_tag(viewer, batch, next) => tag,
+                () = over(self.ends) => Err(EndReason::Expired),
+            },
         };
         let reason = match result {
             Ok(tag) => return Some((Ok(tag), self)),

@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, VARY,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    REFERRER_POLICY, VARY,
 };
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
+use spillway_hls::playlist::query::with_query;
 use spillway_hub::hls::{HlsError, PlaylistBody, SegmentBody};
 use spillway_hub::{Hub, Protocol, StreamKey};
 
 use super::SHORT_OF_MEMORY;
+use super::door::{self, LiveAccess};
 use super::route::Target;
 use crate::http::range::{self, Wanted};
 use crate::http::rope::Rope;
@@ -19,10 +23,18 @@ use crate::http::{answer, conditional, encoding};
 
 const PLAYLIST: HeaderValue = HeaderValue::from_static("application/vnd.apple.mpegurl");
 const SEGMENT: HeaderValue = HeaderValue::from_static("video/mp2t");
+/// Which caches may keep a segment.
+const PUBLIC: &str = "public";
+const PRIVATE: &str = "private";
 const GZIP_SUFFIX: &str = "-gz";
 
 /// A playlist or a segment; `target` names no other thing.
-pub(super) async fn answer(hub: &Hub, target: Target<'_>, request: &HeaderMap) -> Response {
+pub(super) async fn answer(
+    hub: &Hub,
+    access: Option<&LiveAccess>,
+    target: Target<'_>,
+    request: &Parts,
+) -> Response {
     let (Target::Multivariant(stream)
     | Target::MultivariantOuter(stream)
     | Target::Media(stream)
@@ -33,22 +45,65 @@ pub(super) async fn answer(hub: &Hub, target: Target<'_>, request: &HeaderMap) -
     let Ok(key) = StreamKey::parse(stream) else {
         return answer::not_found();
     };
-    let store = hub.hls();
-    let playlist = match target {
-        Target::Segment { file, .. } => {
-            return match store.segment(&key, file) {
-                Some(segment) => self::segment(&segment, request, counter(hub, &key)),
-                None => answer::not_found(),
-            };
-        }
-        Target::Multivariant(_) => store.multivariant(&key).await,
-        Target::MultivariantOuter(_) => store.multivariant_outer(&key).await,
-        _ => store.media(&key).await,
+    let Some(access) = access else {
+        return match target {
+            Target::Segment { file, .. } => found_segment(hub, &key, file, PUBLIC, &request.headers),
+            _ => found_playlist(hub, &key, target, &request.headers).await,
+        };
     };
-    match playlist {
+    let visit = door::visit(Protocol::Hls, &key, request);
+    let is_segment = matches!(target, Target::Segment { .. });
+    let ticket = match access.hls(hub, &visit, is_segment).await {
+        Ok(ticket) => ticket,
+        Err(refusal) => return answer::denied(&refusal),
+    };
+    match (target, ticket) {
+        (Target::Segment { file, .. }, None) => found_segment(hub, &key, file, PUBLIC, &request.headers),
+        (Target::Segment { file, .. }, Some(_)) => found_segment(hub, &key, file, PRIVATE, &request.headers),
+        (_, None) => found_playlist(hub, &key, target, &request.headers).await,
+        (Target::Media(_), Some(ticket)) => {
+            own_playlist(hub, &key, target, &access.segment_query(&visit, ticket)).await
+        }
+        (_, Some(ticket)) => own_playlist(hub, &key, target, &access.playlist_query(&visit, ticket)).await,
+    }
+}
+
+fn found_segment(hub: &Hub, key: &StreamKey, file: &str, caches: &str, request: &HeaderMap) -> Response {
+    match hub.hls().segment(key, file) {
+        Some(segment) => self::segment(&segment, caches, request, counter(hub, key)),
+        None => answer::not_found(),
+    }
+}
+
+async fn found_playlist(hub: &Hub, key: &StreamKey, target: Target<'_>, request: &HeaderMap) -> Response {
+    match rendered(hub, key, target).await {
         Ok(playlist) => self::playlist(&playlist, request),
         Err(error) => refusal(&error),
     }
+}
+
+async fn rendered(hub: &Hub, key: &StreamKey, target: Target<'_>) -> Result<Arc<PlaylistBody>, HlsError> {
+    let store = hub.hls();
+    match target {
+        Target::Multivariant(_) => store.multivariant(key).await,
+        Target::MultivariantOuter(_) => store.multivariant_outer(key).await,
+        _ => store.media(key).await,
+    }
+}
+
+/// The shared text with the viewer's own `query` on every address. Nobody may keep it: it holds the ticket.
+async fn own_playlist(hub: &Hub, key: &StreamKey, target: Target<'_>, query: &str) -> Response {
+    let shared = match rendered(hub, key, target).await {
+        Ok(shared) => shared,
+        Err(error) => return refusal(&error),
+    };
+    let own = with_query(std::str::from_utf8(&shared.text).unwrap_or_default(), query);
+    let mut response = Response::new(Body::from(own));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, PLAYLIST);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
 }
 
 fn refusal(error: &HlsError) -> Response {
@@ -105,7 +160,12 @@ fn counter(hub: &Hub, key: &StreamKey) -> impl Fn(u64) + Send + 'static {
     }
 }
 
-fn segment(segment: &SegmentBody, request: &HeaderMap, count: impl Fn(u64) + Send + 'static) -> Response {
+fn segment(
+    segment: &SegmentBody,
+    caches: &str,
+    request: &HeaderMap,
+    count: impl Fn(u64) + Send + 'static,
+) -> Response {
     let etag = conditional::quoted(&segment.etag, "");
     let length = segment.bytes;
     let wanted = match range::wanted(request, length) {
@@ -127,7 +187,7 @@ fn segment(segment: &SegmentBody, request: &HeaderMap, count: impl Fn(u64) + Sen
     let max_age = segment.max_age_s;
     headers.insert(
         CACHE_CONTROL,
-        text(&format!("public, max-age={max_age}, immutable")),
+        text(&format!("{caches}, max-age={max_age}, immutable")),
     );
     if status == StatusCode::PARTIAL_CONTENT {
         let last = range.end.saturating_sub(1);
@@ -240,7 +300,7 @@ mod tests {
             ("bytes=-1", 206, "bytes 9-9/10", "9"),
             ("bytes=10-", 416, "bytes */10", "beyond the end\n"),
         ] {
-            let response = segment(&a_segment(), &request(&[("range", range)]), |_| ());
+            let response = segment(&a_segment(), PUBLIC, &request(&[("range", range)]), |_| ());
             assert_eq!(response.status(), status, "{range}");
             assert_eq!(response.headers()["content-range"], content_range);
             if status == 206 {
@@ -258,7 +318,7 @@ mod tests {
             &[("range", "bytes=0-1,4-5")],
             &[("range", "bytes=0-1"), ("if-range", "\"old\"")],
         ] {
-            let response = segment(&a_segment(), &request(headers), |_| ());
+            let response = segment(&a_segment(), PUBLIC, &request(headers), |_| ());
             assert_eq!(response.status(), 200);
             assert_eq!(response.headers()["content-length"], "10");
             assert_eq!(response.headers()["content-type"], "video/mp2t");
@@ -277,7 +337,7 @@ mod tests {
         let count = move |bytes| {
             counter.fetch_add(bytes, Ordering::Relaxed);
         };
-        let response = segment(&a_segment(), &request(&[("range", "bytes=2-7")]), count);
+        let response = segment(&a_segment(), PUBLIC, &request(&[("range", "bytes=2-7")]), count);
         assert_eq!(sent.load(Ordering::Relaxed), 0);
         body(response).await;
         assert_eq!(sent.load(Ordering::Relaxed), 6);

@@ -1,5 +1,6 @@
 //! The public listener: HTTP-FLV, WS-FLV, HLS and the players' page.
 
+mod door;
 mod drive;
 mod flv;
 mod hls;
@@ -21,6 +22,7 @@ use spillway_hub::{AttachError, EndReason, Hub, Protocol, SessionInfo, StreamKey
 use crate::assets;
 use crate::http::{answer, cors};
 use crate::serve::Connection;
+pub use door::LiveAccess;
 use route::Target;
 use streams::StreamList;
 
@@ -55,6 +57,8 @@ impl Default for LiveOptions {
 pub struct LiveState {
     /// The streams.
     pub hub: Hub,
+    /// Who decides on viewers; without it everybody may play everything.
+    pub access: Option<LiveAccess>,
     /// The options.
     pub options: LiveOptions,
 }
@@ -62,6 +66,7 @@ pub struct LiveState {
 #[derive(Debug)]
 struct Live {
     hub: Hub,
+    access: Option<LiveAccess>,
     options: LiveOptions,
     list: StreamList,
 }
@@ -69,9 +74,10 @@ struct Live {
 /// The routes of the public listener. Paths are matched here and not by axum, because a stream's name is
 /// decoded exactly once and its application may have several segments.
 pub fn live_router(state: LiveState) -> Router {
-    let LiveState { hub, options } = state;
+    let LiveState { hub, access, options } = state;
     let live = Live {
         hub,
+        access,
         options,
         list: StreamList::default(),
     };
@@ -107,13 +113,13 @@ impl Live {
             Target::Streams if self.options.list_streams => self.list.answer(&self.hub),
             Target::Page { stream, depth } => self.page(stream, depth, request.headers()),
             Target::PageSlash { name } => answer::redirect(&format!("../{name}")),
-            Target::Flv(stream) => flv::answer(&self.hub, stream, request).await,
+            Target::Flv(stream) => flv::answer(&self.hub, self.access.as_ref(), stream, request).await,
             Target::Multivariant(_)
             | Target::MultivariantOuter(_)
             | Target::Media(_)
             | Target::Segment { .. } => {
-                let headers = request.into_parts().0.headers;
-                hls::answer(&self.hub, target, &headers).await
+                let (parts, _) = request.into_parts();
+                hls::answer(&self.hub, self.access.as_ref(), target, &parts).await
             }
             Target::Streams | Target::Nothing => answer::not_found(),
         }

@@ -19,6 +19,7 @@ use crate::testing::{Source, hub, key};
 async fn ask(hub: &Hub, request: Request<Body>) -> Response {
     let state = LiveState {
         hub: hub.clone(),
+        access: None,
         options: LiveOptions::default(),
     };
     live_router(state).oneshot(request).await.unwrap()
@@ -289,7 +290,11 @@ async fn the_list_shows_what_is_live_unless_switched_off() {
         player: false,
         ..LiveOptions::default()
     };
-    let router = live_router(LiveState { hub, options });
+    let router = live_router(LiveState {
+        hub,
+        access: None,
+        options,
+    });
     for path in ["/streams.json", "/", "/live/cam", "/assets/style.css"] {
         let request = Request::get(path).body(Body::empty()).unwrap();
         assert_eq!(
@@ -310,6 +315,7 @@ pub(super) async fn listen_with(hub: &Hub, options: ServeOptions) -> std::net::S
     let address = listener.local_addr().unwrap();
     let router = live_router(LiveState {
         hub: hub.clone(),
+        access: None,
         options: LiveOptions::default(),
     });
     tokio::spawn(serve(listener, router, options, CancellationToken::new()));

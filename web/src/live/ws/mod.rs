@@ -12,15 +12,16 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
-use spillway_hub::{Hub, Protocol, StreamKey};
+use spillway_hub::Hub;
 use tracing::debug;
 
 use super::connection_of;
+use crate::access::{Pass, Visit};
 use crate::http::answer;
 
 /// Answers 101 at once and runs the session on the upgraded connection: whether the stream exists is said by
 /// the close code, because a proxy or player may not wait for a late 101.
-pub(super) fn start(hub: &Hub, key: StreamKey, mut parts: Parts) -> Response {
+pub(super) fn start(hub: &Hub, visit: Visit, pass: Pass, mut parts: Parts) -> Response {
     let response = handshake::answer(&parts.headers);
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return response;
@@ -32,12 +33,12 @@ pub(super) fn start(hub: &Hub, key: StreamKey, mut parts: Parts) -> Response {
         );
     };
     let connection = connection_of(&parts.extensions);
-    let (hub, info) = (hub.clone(), super::session(Protocol::Ws, &connection));
+    let (hub, info) = (hub.clone(), visit.session);
     connection.clone().spawn(async move {
         match upgrade.await {
             Ok(upgraded) => {
                 let socket = connection.transport().map(|transport| transport.socket.clone());
-                session::run(TokioIo::new(upgraded), socket, hub, key, info).await;
+                session::run(TokioIo::new(upgraded), socket, hub, visit, pass).await;
             }
             Err(error) => debug!(session = %info.id, %error, "upgrade failed"),
         }

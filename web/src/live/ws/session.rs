@@ -8,16 +8,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use spillway_flv::tag;
-use spillway_hub::{AttachError, EndReason, Format, Hub, SessionInfo, StreamKey};
+use spillway_hub::{AttachError, EndReason, Format, Hub};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::debug;
 
+use super::super::drive::over;
 use super::super::player::{Player, reason_of};
 use super::super::refused;
 use super::inbound::{Inbound, InboundError, Reader};
 use super::outbound::Outbox;
+use crate::access::{Pass, Visit};
 
 /// RFC 6455 §7.4.1, and 4404 from the range for applications: no such stream.
 const CLOSE_NORMAL: u16 = 1000;
@@ -80,13 +82,8 @@ struct Link<IO> {
 }
 
 /// Runs the session: waits for the stream, sends it, says why it ends. Every end is logged by the viewer.
-pub(super) async fn run<IO>(
-    io: IO,
-    socket: Option<Arc<TcpStream>>,
-    hub: Hub,
-    key: StreamKey,
-    info: SessionInfo,
-) where
+pub(super) async fn run<IO>(io: IO, socket: Option<Arc<TcpStream>>, hub: Hub, visit: Visit, pass: Pass)
+where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let mut link = Link {
@@ -98,8 +95,10 @@ pub(super) async fn run<IO>(
         at: 0,
     };
     let mut outbox = Outbox::new();
+    let info = visit.session;
+    let ends = pass.grant.lifetime.map(|lifetime| Instant::now() + lifetime);
     let attached = tokio::select! {
-        attached = hub.attach(&key, info) => attached,
+        attached = hub.attach(&visit.stream, info) => attached,
         broken = link.serve_control(&mut outbox) => {
             link.end(&mut outbox, broken).await;
             return;
@@ -110,7 +109,15 @@ pub(super) async fn run<IO>(
             let tracks = viewer.tracks();
             outbox.flv_header(&tag::file_header(tracks.has_audio, tracks.has_video));
             let mut player = Player::new(viewer, Format::Ws);
-            match link.play(&mut player, &mut outbox).await {
+            let played = tokio::select! {
+                played = link.play(&mut player, &mut outbox) => played,
+                () = over(ends) => Played::Out(EndReason::Expired),
+            };
+            let played = match player.stand(&mut outbox.media) {
+                Ok(()) => played,
+                Err(error) => Played::Broken(error.into()),
+            };
+            match played {
                 Played::Out(reason) => {
                     player.end(reason);
                     let (code, text) = close_of_end(reason);
@@ -147,6 +154,7 @@ fn close_of_end(reason: EndReason) -> (u16, &'static str) {
         EndReason::StreamEnded => (CLOSE_NORMAL, "the stream has ended"),
         EndReason::Shutdown => (CLOSE_GOING_AWAY, "shutting down"),
         EndReason::Refused => (CLOSE_POLICY, "refused"),
+        EndReason::Expired => (CLOSE_POLICY, "the time granted is over"),
         _ => (CLOSE_INTERNAL, reason.label()),
     }
 }
