@@ -1,6 +1,7 @@
 //! Rules that hold between keys, and what is allowed but deserves a word.
 
-use crate::model::{Config, Flush, HlsMode, PlayPolicy, PublishPolicy};
+use crate::model::{AccessKey, Config, Flush, HlsMode, PlayPolicy, PublishPolicy};
+use crate::pattern::StreamPattern;
 use crate::range::RANGES;
 use crate::secret::Secret;
 
@@ -26,6 +27,7 @@ pub(crate) fn violations(config: &Config) -> Vec<Violation> {
     listeners(config, &mut found);
     memory(config, &mut found);
     hls(config, &mut found);
+    admin(config, &mut found);
     auth(config, &mut found);
     found
 }
@@ -123,6 +125,24 @@ fn hls(config: &Config, found: &mut Vec<Violation>) {
     }
 }
 
+fn admin(config: &Config, found: &mut Vec<Violation>) {
+    let admin = &config.admin;
+    if admin.tokens.is_empty() && !admin.listen.is_loopback() {
+        let message = format!(
+            "others than this machine can reach {}, and nothing is asked of them: set `admin.tokens`, to what \
+             `openssl rand -hex 32` makes for one, or listen on 127.0.0.1",
+            admin.listen
+        );
+        found.push(violation(&["admin.listen", "admin.tokens"], message));
+    }
+    let for_some = |key: &AccessKey| *key.stream() != StreamPattern::any();
+    if admin.tokens.iter().any(for_some) {
+        let message = "a token opens all of the admin listener: leave out `stream`".into();
+        found.push(violation(&["admin.tokens"], message));
+    }
+    long_enough("admin.tokens", &admin.tokens, found);
+}
+
 fn auth(config: &Config, found: &mut Vec<Violation>) {
     let auth = &config.auth;
     let has_keys = !auth.publish_keys.is_empty();
@@ -193,35 +213,32 @@ fn tokens(config: &Config, found: &mut Vec<Violation>) {
         ("auth.jwt.keys", &auth.jwt.keys),
     ];
     for (name, keys) in secrets {
-        // Those in files are not read yet.
-        let mut own = keys.iter().filter(|key| key.key_file().is_none());
-        if own.any(|key| !signs(key.secret())) {
-            found.push(violation(&[name], TOO_SHORT_TO_SIGN.into()));
-        }
+        long_enough(name, keys, found);
     }
 }
 
-/// In characters.
-const SHORTEST_SIGNING_KEY: usize = 16;
-/// See [`signs`].
-pub(crate) const TOO_SHORT_TO_SIGN: &str = "a key that signs must have at least 16 characters, since whoever has one \
-                                            link can try keys on it: make one with `openssl rand -hex 32`";
+fn long_enough(name: &'static str, keys: &[AccessKey], found: &mut Vec<Violation>) {
+    // Those in files are not read yet.
+    let mut own = keys.iter().filter(|key| key.key_file().is_none());
+    if own.any(|key| !is_strong(key.secret())) {
+        found.push(violation(&[name], TOO_SHORT.into()));
+    }
+}
 
-/// Whether a key is long enough to sign links or tokens.
-pub(crate) fn signs(key: &Secret) -> bool {
-    key.expose().len() >= SHORTEST_SIGNING_KEY
+/// In characters: beyond any guessing, also by those who have something signed to try keys on.
+const SHORTEST_STRONG_KEY: usize = 16;
+/// See [`is_strong`].
+pub(crate) const TOO_SHORT: &str = "at least 16 characters are needed, since shorter ones can be guessed: make one with `openssl rand -hex 32`";
+
+/// Whether a key is long enough to sign links or tokens, or to open the admin listener.
+pub(crate) fn is_strong(key: &Secret) -> bool {
+    key.expose().len() >= SHORTEST_STRONG_KEY
 }
 
 impl Config {
     /// What is allowed but deserves a word at the start: one sentence each, for the log.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if !self.admin.listen.is_loopback() {
-            warnings.push(format!(
-                "admin.listen is {}: metrics and the API ask for no password, so let only a private network reach them",
-                self.admin.listen
-            ));
-        }
         if self.auth.publish == PublishPolicy::Open && !self.rtmp.listen.is_loopback() {
             warnings.push(
                 "auth.publish is \"open\": everybody who can reach rtmp.listen can publish any stream".into(),
@@ -248,8 +265,6 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StreamPattern;
-    use crate::model::AccessKey;
     use crate::units::{ByteSize, Period};
 
     fn broken(change: impl FnOnce(&mut Config)) -> Vec<&'static str> {
@@ -304,6 +319,19 @@ mod tests {
             ["play.flush_max"]
         );
         assert_eq!(broken(|c| c.http.listen = c.rtmp.listen), ["http.listen"]);
+        let elsewhere = "0.0.0.0:8081".parse().unwrap();
+        assert_eq!(broken(|c| c.admin.listen = elsewhere), ["admin.listen"]);
+        assert_eq!(broken(|c| c.admin.tokens.push(key())), ["admin.tokens"]);
+        let token = || Secret::new("0123456789abcdef").unwrap();
+        assert_eq!(
+            broken(|c| {
+                c.admin.listen = elsewhere;
+                c.admin.tokens = vec![AccessKey::new(StreamPattern::any(), token())];
+            }),
+            Vec::<&str>::new()
+        );
+        let for_some = AccessKey::new("live/*".parse().unwrap(), token());
+        assert_eq!(broken(|c| c.admin.tokens = vec![for_some]), ["admin.tokens"]);
         assert_eq!(broken(|c| c.auth.publish = PublishPolicy::Keys), ["auth.publish"]);
         assert_eq!(
             broken(|c| {
@@ -334,11 +362,10 @@ mod tests {
     fn doors_left_open_are_spoken_of() {
         let mut config = Config::default();
         config.auth.publish = PublishPolicy::Open;
-        config.admin.listen = config.http.listen;
-        assert_eq!(config.warnings().len(), 2);
-        config.rtmp.listen = "127.0.0.1:1935".parse().unwrap();
         assert_eq!(config.warnings().len(), 1);
+        config.rtmp.listen = "127.0.0.1:1935".parse().unwrap();
+        assert_eq!(config.warnings().len(), 0);
         config.auth.play = PlayPolicy::Token;
-        assert_eq!(config.warnings().len(), 2);
+        assert_eq!(config.warnings().len(), 1);
     }
 }

@@ -34,6 +34,9 @@ impl Default for Admin {
     fn default() -> Self {
         Self {
             listen: listen(Ipv4Addr::LOCALHOST, 8081),
+            tokens: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
         }
     }
 }

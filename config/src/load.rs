@@ -224,18 +224,19 @@ fn read_key_files(
         auth.jwt.jwks = path.to_string_lossy().into_owned();
     }
     let lists = [
+        ("admin.tokens", &mut config.admin.tokens, true),
         ("auth.publish_keys", &mut auth.publish_keys, false),
         ("auth.play_keys", &mut auth.play_keys, false),
         ("auth.link_keys", &mut auth.link_keys, true),
         ("auth.jwt.keys", &mut auth.jwt.keys, true),
     ];
     let mut problems = Vec::new();
-    for (name, keys, sign) in lists {
+    for (name, keys, strong) in lists {
         for (index, key) in keys.iter_mut().enumerate() {
             let Some(path) = key.key_file().map(|path| folder_of(name).join(path)) else {
                 continue;
             };
-            match read_secret(&path).and_then(|secret| fit_to_sign(secret, sign)) {
+            match read_secret(&path).and_then(|secret| strong_enough(secret, strong)) {
                 Ok(secret) => key.set_key(secret),
                 Err(reason) => {
                     let entry = entries.get(name);
@@ -252,9 +253,9 @@ fn read_key_files(
     problems
 }
 
-fn fit_to_sign(secret: Secret, sign: bool) -> Result<Secret, String> {
-    if sign && !check::signs(&secret) {
-        return Err(check::TOO_SHORT_TO_SIGN.into());
+fn strong_enough(secret: Secret, strong: bool) -> Result<Secret, String> {
+    if strong && !check::is_strong(&secret) {
+        return Err(check::TOO_SHORT.into());
     }
     Ok(secret)
 }

@@ -178,6 +178,7 @@ impl Gateway {
         };
         let router = admin_router(AdminState {
             hub: self.hub.clone(),
+            admin: options::admin(config),
             readiness: self.readiness.clone(),
             listeners: vec![("http", parts.http_counters), ("admin", counters)],
             access: parts.access,

@@ -3,7 +3,9 @@
 use spillway_config::{Config, HlsMode as ConfigHlsMode, Memory};
 use spillway_hub::{Flush, HlsMode, HlsOptions, HubOptions};
 use spillway_rtmp::limits::ReaderLimits;
+use spillway_web::AdminAccess;
 
+use crate::auth;
 use crate::cgroup;
 use crate::rtmp::RtmpOptions;
 
@@ -86,5 +88,15 @@ pub(crate) fn rtmp(config: &Config) -> RtmpOptions {
             max_partial_bytes: config.limits.partial_messages.as_usize(),
             ..ReaderLimits::default()
         },
+    }
+}
+
+/// Who may use the admin listener.
+pub(crate) fn admin(config: &Config) -> AdminAccess {
+    let admin = &config.admin;
+    AdminAccess {
+        tokens: admin.tokens.iter().map(|key| key.secret().clone()).collect(),
+        addresses: auth::addresses(&admin.allow, &admin.deny),
+        free_failures: config.auth.free_failures,
     }
 }

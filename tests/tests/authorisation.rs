@@ -13,6 +13,7 @@ use spillway_tests::process::Process;
 use spillway_tests::viewer::Viewer;
 use spillway_tests::wait::{secs, until, within};
 use spillway_tests::{rtmp, tools, ws};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 const LINK_KEY: &str = "link-secret-0123456789abcdef";
@@ -399,4 +400,90 @@ async fn no_secret_is_in_the_logs_the_metrics_the_api_or_an_error() {
         let line = said.lines().find(|line| line.contains(&secret));
         assert_eq!(line, None, "{secret} was said");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_admin_listener_asks_for_a_token_where_others_reach_it() {
+    const TOKEN: &str = "admin-token-0123456789abcdef";
+    let mut command = Command::new(gateway::binary());
+    command.args([
+        "--set",
+        "admin.listen=0.0.0.0:0",
+        "--set",
+        "rtmp.listen=127.0.0.1:0",
+    ]);
+    let mut refused = Process::spawn("spillway", command);
+    assert!(!refused.wait(secs(15)).await.success());
+    assert!(
+        refused.output().text().contains("admin.tokens"),
+        "{}",
+        refused.output().tail()
+    );
+
+    let gateway = Gateway::with()
+        .set("admin.listen", "0.0.0.0:0")
+        .set("admin.tokens", TOKEN)
+        .set("admin.deny", "127.0.0.2")
+        .set("log.level", "debug")
+        .start()
+        .await;
+    let ask = async |path: &str, header: (&str, &str)| {
+        let request = Request::get(path).header(header.0, header.1);
+        http::fetch(gateway.admin, request).await
+    };
+    for path in ["/metrics", "/api/v1/streams", "/"] {
+        let refused = ask(path, ("accept", "*/*")).await;
+        assert_eq!(
+            (refused.status, refused.header("www-authenticate")),
+            (401, Some("Bearer"))
+        );
+        assert!(refused.text().contains("admin.tokens"));
+        assert_eq!(
+            ask(path, ("authorization", &format!("Bearer {TOKEN}")))
+                .await
+                .status,
+            200
+        );
+    }
+    assert_eq!(
+        ask("/metrics", ("authorization", "Bearer a-wrong-token"))
+            .await
+            .status,
+        401
+    );
+    assert_eq!(ask("/readyz", ("accept", "*/*")).await.status, 200);
+    let denied = http::fetch(gateway.admin, Request::get("/livez").from(ELSEWHERE)).await;
+    assert_eq!(denied.status, 403);
+    let log = gateway.log().text();
+    assert!(!log.contains(TOKEN) && !log.contains("a-wrong-token"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_page_reaches_the_admin_listener_of_its_viewers_machine() {
+    let gateway = Gateway::with().start().await;
+    let send = async |text: &str| {
+        let mut socket = tokio::net::TcpStream::connect(gateway.admin)
+            .await
+            .expect("a connection");
+        socket.write_all(text.as_bytes()).await.expect("a request");
+        let mut answer = String::new();
+        within(secs(10), text, socket.read_to_string(&mut answer))
+            .await
+            .expect("an answer");
+        answer.get(9..12).unwrap_or_default().to_owned()
+    };
+    let close = "connection: close\r\n\r\n";
+    let rebound = format!("GET /metrics HTTP/1.1\r\nhost: rebound.example:8081\r\n{close}");
+    assert_eq!(send(&rebound).await, "421");
+    let forged = format!(
+        "POST /api/v1/streams HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\ncontent-length: 0\r\n{close}"
+    );
+    assert_eq!(send(&forged).await, "403");
+    assert_eq!(
+        send(&format!(
+            "GET /metrics HTTP/1.1\r\nhost: localhost:8081\r\n{close}"
+        ))
+        .await,
+        "200"
+    );
 }

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::access_key::AccessKey;
+use super::one_or_many::one_or_many;
 use crate::address::ListenAddr;
+use crate::network::Network;
 use crate::units::Period;
 
 /// Section `[rtmp]`.
@@ -31,9 +34,20 @@ pub struct Http {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Admin {
-    /// Address and port of the operators' listener: `/metrics`, `/livez`, `/readyz`, `/api/v1/`. It asks for no password,
-    /// so keep it on loopback or a private network.
+    /// Address and port of the operators' listener: `/metrics`, `/livez`, `/readyz`, `/api/v1/`. On any other address than
+    /// loopback it needs `admin.tokens`.
     pub listen: ListenAddr,
+    /// Tokens, one of which every request but probes then has to bring as `Authorization: Bearer TOKEN`; each a text of at
+    /// least 16 characters or a table with `key_file`, a file that holds it. Without any, requests must be for this machine
+    /// by address or as `localhost`.
+    #[serde(deserialize_with = "one_or_many")]
+    pub tokens: Vec<AccessKey>,
+    /// Addresses and networks that may use it; none named lets all.
+    #[serde(deserialize_with = "one_or_many")]
+    pub allow: Vec<Network>,
+    /// Addresses and networks that may not use it, whatever `admin.allow` says.
+    #[serde(deserialize_with = "one_or_many")]
+    pub deny: Vec<Network>,
 }
 
 /// Section `[shutdown]`.

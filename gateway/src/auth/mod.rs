@@ -20,6 +20,7 @@ use spillway_web::{AccessCounters, Gatekeeper, Pass, Visit};
 use crate::rtmp::LogBudget;
 
 pub(crate) use key_set::{KeySetError, keep_fresh};
+pub(crate) use rules::addresses;
 
 /// The URL parameter that carries a publisher's key: `rtmp://HOST/APP/NAME?key=SECRET`.
 pub(crate) const KEY_PARAMETER: &str = parameter::KEY;

@@ -11,6 +11,7 @@ use spillway_hub::{DropReason, EndReason, Hub, Limit, Phase, Protocol, StreamSna
 
 use super::AdminState;
 use super::families::{Families, Series};
+use super::guard::Guard;
 use super::process::ProcessState;
 use crate::access::AccessCounters;
 use crate::serve::{ServeCounters, ServeSnapshot};
@@ -26,11 +27,11 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn new(state: AdminState) -> Self {
+    pub(super) fn new(state: AdminState, guard: Arc<Guard>) -> Self {
         let registry = Registry::new();
         let delay = state.process.scheduler_delay.histogram();
         let collectors: [Option<Box<dyn Collector>>; 3] = [
-            Some(Box::new(HubCollector::new(state))),
+            Some(Box::new(HubCollector::new(state, guard))),
             Some(Box::new(ProcessCollector::for_self())),
             delay.map(|histogram| Box::new(histogram) as Box<dyn Collector>),
         ];
@@ -51,6 +52,7 @@ struct HubCollector {
     hub: Hub,
     listeners: Vec<(&'static str, Arc<ServeCounters>)>,
     access: Arc<AccessCounters>,
+    guard: Arc<Guard>,
     max_streams: usize,
     version: &'static str,
     process: ProcessState,
@@ -58,7 +60,7 @@ struct HubCollector {
 }
 
 impl HubCollector {
-    fn new(state: AdminState) -> Self {
+    fn new(state: AdminState, guard: Arc<Guard>) -> Self {
         let AdminState {
             hub,
             listeners,
@@ -78,6 +80,7 @@ impl HubCollector {
             hub,
             listeners,
             access,
+            guard,
             max_streams,
             version,
             process,
@@ -110,6 +113,14 @@ impl Collector for HubCollector {
         self.sessions(&mut out);
         self.connections(&mut out);
         authorisation(&mut out, &self.access);
+        out.counter(
+            "spillway_admin_refusals_total",
+            "Requests to the admin listener that were refused, by why",
+            &["reason"],
+            self.guard
+                .refusals()
+                .map(|(reason, count)| (vec![reason], count as f64)),
+        );
         self.process.collect(&mut out);
         let (own, other) = capped(&snapshots, self.max_streams);
         stream_totals(&mut out, &PerStream::new(&own, other));

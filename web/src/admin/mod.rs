@@ -3,6 +3,7 @@
 
 mod api;
 mod families;
+mod guard;
 mod metrics;
 mod probes;
 mod process;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use spillway_hub::{Hub, StreamKey};
@@ -19,6 +20,8 @@ use spillway_hub::{Hub, StreamKey};
 use crate::access::AccessCounters;
 use crate::http::answer;
 use crate::serve::ServeCounters;
+pub use guard::AdminAccess;
+use guard::Guard;
 use metrics::Metrics;
 pub use probes::Readiness;
 pub use process::{CpuGroup, ProcessState, SchedulerDelay, Throttling};
@@ -32,6 +35,8 @@ const STREAM_PREFIX: &str = "/api/v1/streams/";
 pub struct AdminState {
     /// The streams.
     pub hub: Hub,
+    /// Who may use it.
+    pub admin: AdminAccess,
     /// What `/readyz` says.
     pub readiness: Readiness,
     /// The HTTP listeners whose counters `/metrics` shows, by the name in their `listener` label.
@@ -49,28 +54,32 @@ pub struct AdminState {
 #[derive(Debug)]
 struct Admin {
     hub: Hub,
+    guard: Arc<Guard>,
     readiness: Readiness,
     metrics: Metrics,
 }
 
 /// The routes of the admin listener.
 pub fn admin_router(state: AdminState) -> Router {
+    let guard = Arc::new(Guard::new(state.admin.clone()));
     let admin = Admin {
         hub: state.hub.clone(),
+        guard: guard.clone(),
         readiness: state.readiness.clone(),
-        metrics: Metrics::new(state),
+        metrics: Metrics::new(state, guard),
     };
     Router::new().fallback(handle).with_state(Arc::new(admin))
 }
 
 async fn handle(State(admin): State<Arc<Admin>>, request: Request) -> Response {
-    let mut response = match *request.method() {
-        Method::GET | Method::HEAD => admin.read(request.uri().path()),
+    let mut response = match (admin.guard.check(&request), request.method()) {
+        (Err(refused), _) => refused.answer(),
+        (Ok(()), &Method::GET | &Method::HEAD) => admin.read(request.uri().path()),
         _ => answer::method_not_allowed(ALLOW),
     };
-    response
-        .headers_mut()
-        .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     response
 }
 

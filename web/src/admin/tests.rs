@@ -7,12 +7,15 @@ use http_body_util::BodyExt;
 use spillway_hub::{Hub, Protocol, SessionInfo};
 use tower::ServiceExt;
 
-use super::{AdminState, CpuGroup, ProcessState, Readiness, SchedulerDelay, Throttling, admin_router};
+use super::{
+    AdminAccess, AdminState, CpuGroup, ProcessState, Readiness, SchedulerDelay, Throttling, admin_router,
+};
 use crate::testing::{Source, hub, key};
 
 fn router(hub: &Hub, readiness: &Readiness, max_streams: usize) -> Router {
     admin_router(AdminState {
         hub: hub.clone(),
+        admin: AdminAccess::default(),
         readiness: readiness.clone(),
         listeners: vec![("http", Arc::default()), ("admin", Arc::default())],
         access: Arc::default(),
@@ -176,6 +179,7 @@ async fn metrics_tell_what_the_scheduler_does_to_the_process() {
     let router = |cpu_group| {
         admin_router(AdminState {
             hub: hub(),
+            admin: AdminAccess::default(),
             readiness: Readiness::default(),
             listeners: vec![],
             access: Arc::default(),
