@@ -42,6 +42,29 @@ for (const via of ["hls", "flv", "ws", ""]) {
   });
 }
 
+for (const via of ["hls", "flv", "ws"]) {
+  test(`the players' page passes its token on and plays by ${via}`, options, async (t) => {
+    const gateway = await startGateway(t, { "auth.play": "keys", "auth.play_keys": "a+b/c=d&e" });
+    publish(t, gateway, KEY);
+    const { browser } = await startBrowser(t);
+    const page = (await openPage(browser, gateway.url(`${KEY}?key=a%2Bb/c=d%26e&via=${via}`))).page;
+    await starts(page, 30_000);
+    const now = await playsOn(page, 3, 30_000);
+    assert.equal(now.via, via);
+    const links = await page.locator("#ways a").evaluateAll((all) => all.map((link) => link.getAttribute("href")));
+    assert.ok(links.every((link) => link.startsWith("?key=a%2Bb/c=d%26e&via=")), links.join(" "));
+  });
+}
+
+test("the players' page says what is missing where it may not play, and asks once", options, async (t) => {
+  const gateway = await startGateway(t, { "auth.play": "keys", "auth.play_keys": "the-key" });
+  const { browser } = await startBrowser(t);
+  const { page, answers } = await openPage(browser, gateway.url(`${KEY}?key=wrong`));
+  await page.getByText("needs a valid key, link or token").waitFor({ timeout: 20_000 });
+  await page.waitForTimeout(3000);
+  assert.equal(answers.filter(({ status }) => status === 401).length, 1);
+});
+
 test("the players' page waits for the publisher and starts by itself", options, async (t) => {
   const gateway = await startGateway(t);
   const { browser } = await startBrowser(t);

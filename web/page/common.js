@@ -6,9 +6,20 @@ const rtmpPort = document.body.dataset.rtmpPort;
 /** A stream's name as a path, each segment escaped. */
 export const path = (stream) => stream.split("/").filter(Boolean).map(encodeURIComponent).join("/");
 
-/** The addresses of a stream. */
+/** What the page was opened with for the server, as it stands: a key, a link's signature or a token. */
+export const query = location.search
+  .slice(1)
+  .split("&")
+  .filter((pair) => pair && !/^via(=|$)/.test(pair))
+  .join("&");
+
+/** The addresses of a stream. They carry what the page was opened with. */
 export function urls(stream) {
-  const at = (suffix) => new URL(path(stream) + suffix, root);
+  const at = (suffix) => {
+    const url = new URL(path(stream) + suffix, root);
+    url.search = query;
+    return url;
+  };
   const ws = at(".flv");
   ws.protocol = ws.protocol === "https:" ? "wss:" : "ws:";
   return {
@@ -16,7 +27,7 @@ export function urls(stream) {
     flv: at(".flv").href,
     ws: ws.href,
     hls: at("/index.m3u8").href,
-    rtmp: rtmpPort ? `${rtmpBase()}/${path(stream)}` : null,
+    rtmp: rtmpPort ? `${rtmpBase()}/${path(stream)}${query && `?${query}`}` : null,
   };
 }
 

@@ -1,6 +1,6 @@
 // The player page: waits for the stream, plays it, and starts again whenever it can.
 
-import { copyLine, element, sleep, urls } from "./common.js";
+import { copyLine, element, query, sleep, urls } from "./common.js";
 import { bufferedEnd, candidates, engines } from "./engines.js";
 
 const PROBE_MS = 2000;
@@ -33,13 +33,28 @@ function state(name, text = "") {
   status.hidden = text === "";
 }
 
-/** Waits until the gateway has the stream; HEAD starts no viewer there. */
+const REFUSALS = new Map([
+  [401, "This stream needs a valid key, link or token: open the page with it, as in ?token=… at the end of its address."],
+  [403, "You may not watch this stream from here, or not with this token."],
+]);
+
+/** Waits until the gateway has the stream; HEAD starts no viewer there. What it refuses is not tried again. */
 async function untilLive() {
   for (;;) {
     try {
       const answer = await fetch(where.flv, { method: "HEAD", cache: "no-store" });
       await answer.arrayBuffer();
       if (answer.ok) return;
+      const refusal = REFUSALS.get(answer.status);
+      if (refusal) {
+        state("failed", refusal);
+        await new Promise(() => {});
+      }
+      if (answer.status === 429) {
+        state("waiting", "Too many wrong keys or tokens came from your address. Trying again…");
+        await sleep(1000 * Number(answer.headers.get("retry-after") ?? 10));
+        continue;
+      }
       state("waiting", "This stream is not live yet. It will start here by itself.");
     } catch {
       state("waiting", "The server cannot be reached. Trying again…");
@@ -164,7 +179,7 @@ unmute.addEventListener("click", () => {
 });
 
 const links = new Map(
-  ["flv", "ws", "hls"].map((name) => [name, element("a", { href: `?via=${name}` }, engines[name].label)]),
+  ["flv", "ws", "hls"].map((name) => [name, element("a", { href: `?${query && `${query}&`}via=${name}` }, engines[name].label)]),
 );
 document.getElementById("ways").append(...links.values());
 

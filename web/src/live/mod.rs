@@ -112,7 +112,10 @@ impl Live {
             }
             Target::Streams if self.options.list_streams => self.list.answer(&self.hub),
             Target::Page { stream, depth } => self.page(stream, depth, request.headers()),
-            Target::PageSlash { name } => answer::redirect(&format!("../{name}")),
+            Target::PageSlash { name } => {
+                let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+                answer::redirect(&format!("../{name}{query}"))
+            }
             Target::Flv(stream) => flv::answer(&self.hub, self.access.as_ref(), stream, request).await,
             Target::Multivariant(_)
             | Target::MultivariantOuter(_)
