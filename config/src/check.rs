@@ -244,6 +244,12 @@ impl Config {
                 "auth.publish is \"open\": everybody who can reach rtmp.listen can publish any stream".into(),
             );
         }
+        if self.auth.jwt.is_jwks_forgeable() {
+            warnings.push(
+                "auth.jwt.jwks is fetched by http: whoever is on the way can put in a key and let anybody in; take https"
+                    .into(),
+            );
+        }
         if self.auth.play != PlayPolicy::Open && self.http.list_streams {
             warnings.push(
                 "http.list_streams shows the names of live streams to everybody, although auth.play is not \"open\"; set \
@@ -367,5 +373,7 @@ mod tests {
         assert_eq!(config.warnings().len(), 0);
         config.auth.play = PlayPolicy::Token;
         assert_eq!(config.warnings().len(), 1);
+        config.auth.jwt.jwks = "http://keys.example/jwks.json".into();
+        assert_eq!(config.warnings().len(), 2);
     }
 }

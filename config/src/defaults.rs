@@ -112,6 +112,7 @@ impl Default for Jwt {
         Self {
             keys: Vec::new(),
             jwks: String::new(),
+            jwks_ca_file: String::new(),
             jwks_refresh: Period::from_secs(300),
             issuer: String::new(),
             audience: String::new(),

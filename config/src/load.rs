@@ -219,9 +219,15 @@ fn read_key_files(
             .unwrap_or(Path::new(""))
     };
     let auth = &mut config.auth;
-    if !auth.jwt.jwks.is_empty() {
-        let path = folder_of("auth.jwt.jwks").join(&auth.jwt.jwks);
-        auth.jwt.jwks = path.to_string_lossy().into_owned();
+    let is_fetched = auth.jwt.is_jwks_fetched();
+    let paths = [
+        ("auth.jwt.jwks", &mut auth.jwt.jwks, !is_fetched),
+        ("auth.jwt.jwks_ca_file", &mut auth.jwt.jwks_ca_file, true),
+    ];
+    for (key, path, is_file) in paths {
+        if is_file && !path.is_empty() {
+            *path = folder_of(key).join(&*path).to_string_lossy().into_owned();
+        }
     }
     let lists = [
         ("admin.tokens", &mut config.admin.tokens, true),

@@ -1,6 +1,7 @@
 //! Who may publish and who may play, over every protocol and through real programs.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::process::Command as Program;
 
 use serde_json::{Value as Json, json};
@@ -268,6 +269,103 @@ async fn tokens_are_verified_by_keys_that_may_change_while_it_runs() {
     })
     .await;
     assert_eq!(play(&next).await, 200);
+}
+
+/// A web server of Python's that serves the folder by HTTPS, and its address.
+async fn https_server(folder: &Path) -> (Process, String) {
+    let (key, certificate) = (folder.join("server.key"), folder.join("server.pem"));
+    let made = Program::new(tools::program("openssl"))
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+        ])
+        .args([
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+        ])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .expect("openssl starts");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let script = "import http.server, ssl, sys\n\
+        class Here(http.server.SimpleHTTPRequestHandler):\n\
+        \x20   protocol_version = 'HTTP/1.1'\n\
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Here)\n\
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n\
+        tls.load_cert_chain(sys.argv[1], sys.argv[2])\n\
+        server.socket = tls.wrap_socket(server.socket, server_side=True)\n\
+        print('port', server.server_port, flush=True)\n\
+        server.serve_forever()\n";
+    let mut command = Command::new(tools::program("python3"));
+    command
+        .arg("-c")
+        .arg(script)
+        .arg(&certificate)
+        .arg(&key)
+        .current_dir(folder);
+    let server = Process::spawn("https server", command);
+    let port = server
+        .wait_output(secs(15), "its port", |text| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("port ").map(str::to_owned))
+        })
+        .await;
+    (server, format!("https://localhost:{port}/jwks.json"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_fetched_from_an_address_and_stay_when_it_fails() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("jwks.json");
+    let (mut server, address) = https_server(folder.path()).await;
+    let pair = KeyPair::ed25519("one");
+    let keys = json!({ "keys": [pair.jwk()] }).to_string();
+    let gateway = Gateway::with()
+        .set("auth.play", "token")
+        .set("auth.jwt.jwks", &address)
+        .set(
+            "auth.jwt.jwks_ca_file",
+            &folder.path().join("server.pem").to_string_lossy(),
+        )
+        .set("auth.jwt.jwks_refresh", "10s")
+        .start()
+        .await;
+    let _publisher = publishing(&gateway, "").await;
+    let claims = json!({ "exp": now() + 600, "play": "live/*" });
+    let path = format!("/{STREAM}.flv?token={}", Signer::Pair(pair).token(&claims));
+    let play = async || http::fetch(gateway.http, Request::new("HEAD", &path)).await;
+    let reads = async |outcome: &str| {
+        gateway.metrics().await.sum(|sample| {
+            sample.name == "spillway_jwks_reads_total" && sample.label("outcome") == Some(outcome)
+        })
+    };
+    // There are no keys at the address yet.
+    assert_eq!(play().await.status, 503);
+    std::fs::write(&file, &keys).expect("a key set");
+    until(secs(30), "the keys to be fetched", || async {
+        (play().await.status == 200).then_some(())
+    })
+    .await;
+    server.kill().await;
+    let failed = reads("failed").await;
+    until(secs(30), "the server to be missed", || async {
+        (reads("failed").await > failed).then_some(())
+    })
+    .await;
+    assert_eq!(play().await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

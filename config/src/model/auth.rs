@@ -61,8 +61,11 @@ pub struct Jwt {
     /// Secrets of tokens signed with HS256, in the form of `auth.publish_keys`.
     #[serde(deserialize_with = "one_or_many")]
     pub keys: Vec<AccessKey>,
-    /// Where the public keys of tokens signed with RS256 or EdDSA are: a JWKS, as a file.
+    /// Where the public keys of tokens signed with RS256 or EdDSA are: a JWKS, as a file or an `https://` address. While an
+    /// address gives no keys, those fetched before stay in force.
     pub jwks: String,
+    /// A file of certificate authorities (PEM) to trust for `auth.jwt.jwks` in place of the system's.
+    pub jwks_ca_file: String,
     /// How often the JWKS is read anew; a file is looked at every 5 s at least. A token that names a key that is not in it has
     /// it read at once, at most every 10 s.
     pub jwks_refresh: Period,
@@ -72,15 +75,15 @@ pub struct Jwt {
     pub audience: String,
 }
 
-impl Auth {
-    /// Whether `offered` is a key for publishing the stream `name` (`app/name`, decoded).
-    pub fn is_publish_key(&self, name: &str, offered: &[u8]) -> bool {
-        // Every key is tried, so that the time taken does not tell which one matched.
-        self.publish_keys
-            .iter()
-            .filter(|key| key.opens(name, offered))
-            .count()
-            > 0
+impl Jwt {
+    /// Whether the JWKS is fetched from an address and not read from a file.
+    pub fn is_jwks_fetched(&self) -> bool {
+        self.jwks.starts_with("https://") || self.is_jwks_forgeable()
+    }
+
+    /// Whether the JWKS is fetched by plain `http`.
+    pub fn is_jwks_forgeable(&self) -> bool {
+        self.jwks.starts_with("http://")
     }
 }
 

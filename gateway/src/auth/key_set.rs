@@ -1,18 +1,20 @@
 //! The JWKS: read at the start, again and again, and at once for a token that names a key that is not in it.
 
-use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spillway_access::{JwksError, KeySet, MAX_JWKS_BYTES};
+use spillway_access::{JwksError, KeySet};
+use spillway_hooks::ClientError;
 use thiserror::Error;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Gate;
+use super::key_place::{Place, ReadError};
 
-/// Whatever key ids strangers make up, the set is not read for them more often than this.
+/// Whatever key ids strangers make up, the set is not read for them more often than this; it is also the pause after a
+/// failure.
 const SOONEST: Duration = Duration::from_secs(10);
 /// How often a file is looked at, so that a key taken out of it opens nothing for long.
 const FILE_LOOK: Duration = Duration::from_secs(5);
@@ -20,9 +22,15 @@ const FILE_LOOK: Duration = Duration::from_secs(5);
 /// Why there is no key set.
 #[derive(Debug, Error)]
 pub enum KeySetError {
+    /// It is no address that can be fetched from.
+    #[error("that is no address to fetch keys from: expected https://HOST/PATH, without a user's name")]
+    BadAddress,
+    /// Nothing can be fetched.
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// It cannot be read.
     #[error("cannot read {0}: {1}")]
-    Unreadable(String, std::io::Error),
+    Unreadable(String, ReadError),
     /// It cannot be used.
     #[error("{0}: {1}")]
     Unusable(String, JwksError),
@@ -31,35 +39,42 @@ pub enum KeySetError {
 /// Where the key set comes from.
 #[derive(Debug)]
 pub(super) struct KeySource {
-    path: String,
+    place: Place,
     refresh: Duration,
     last: Mutex<Reading>,
 }
 
 /// The last reading.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Reading {
-    at: Instant,
+    /// When it ended; `None` before the first.
+    at: Option<Instant>,
     /// What it gave; `None` when it failed.
     text: Option<String>,
 }
 
 impl KeySource {
-    /// The source that is configured, if any, and what it holds.
+    /// The source that is configured, if any, and what it holds. What has to be fetched is not there yet: the gateway
+    /// starts without the network too.
     pub(super) fn open(jwt: &spillway_config::Jwt) -> Result<Option<(Self, KeySet)>, KeySetError> {
-        if jwt.jwks.is_empty() {
+        let Some(place) = Place::of(jwt)? else {
             return Ok(None);
-        }
-        let path = jwt.jwks.clone();
-        let text = read_bounded(&path).map_err(|error| KeySetError::Unreadable(path.clone(), error))?;
-        let keys = KeySet::parse(&text).map_err(|error| KeySetError::Unusable(path.clone(), error))?;
-        let last = Reading {
-            at: Instant::now(),
-            text: Some(text),
+        };
+        let configured = Duration::from(jwt.jwks_refresh);
+        let mut last = Reading::default();
+        let (keys, refresh) = match &place {
+            Place::File(path) => {
+                let text = Place::read_file(path);
+                let (text, keys) = parsed(&place, text)?;
+                last.at = Some(Instant::now());
+                last.text = Some(text);
+                (keys, configured.min(FILE_LOOK))
+            }
+            Place::Address { .. } => (KeySet::default(), configured),
         };
         let source = Self {
-            path,
-            refresh: Duration::from(jwt.jwks_refresh).min(FILE_LOOK),
+            place,
+            refresh,
             last: Mutex::new(last),
         };
         Ok(Some((source, keys)))
@@ -70,39 +85,36 @@ impl KeySource {
     pub(super) async fn renew_soon(&self, gate: &Gate) -> bool {
         let asked = Instant::now();
         let mut last = self.last.lock().await;
-        if last.at < asked && last.at.elapsed() >= SOONEST {
+        if last.at.is_none_or(|at| at < asked && at.elapsed() >= SOONEST) {
             self.read_again(gate, &mut last).await;
         }
-        last.at >= asked
+        last.at >= Some(asked)
     }
 
-    /// Reads it again.
-    pub(super) async fn renew(&self, gate: &Gate) {
+    /// Reads it again, unless it was read after `since`; says when to do so next.
+    pub(super) async fn renew(&self, gate: &Gate, since: Option<Instant>) -> Duration {
         let mut last = self.last.lock().await;
-        self.read_again(gate, &mut last).await;
+        if last.at <= since {
+            self.read_again(gate, &mut last).await;
+        }
+        match last.text {
+            Some(_) => self.refresh,
+            None => self.refresh.min(SOONEST),
+        }
     }
 
     /// A set that cannot be read or used changes nothing, and is spoken of once.
     async fn read_again(&self, gate: &Gate, last: &mut Reading) {
-        let path = self.path.clone();
-        let read = tokio::task::spawn_blocking(move || read_bounded(&path)).await;
-        let read = read.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-        last.at = Instant::now();
-        let unchanged = |text: &String| last.text.as_ref() == Some(text);
-        if read.as_ref().is_ok_and(unchanged) {
-            return;
+        let read = self.place.read().await;
+        last.at = Some(Instant::now());
+        if last.text.is_some() && read.as_ref().ok() == last.text.as_ref() {
+            return gate.counters.key_set_read(Some(gate.keys.load().len()));
         }
-        let parsed = match read {
-            Ok(text) => KeySet::parse(&text)
-                .map(|keys| (text, keys))
-                .map_err(|error| KeySetError::Unusable(self.path.clone(), error)),
-            Err(error) => Err(KeySetError::Unreadable(self.path.clone(), error)),
-        };
-        match parsed {
+        match parsed(&self.place, read) {
             Ok((text, keys)) => {
                 tracing::info!(
                     keys = keys.len(),
-                    "the JWKS (auth.jwt.jwks) has changed and is taken up"
+                    "new keys are taken from the JWKS (auth.jwt.jwks)"
                 );
                 gate.counters.key_set_read(Some(keys.len()));
                 gate.keys.store(Arc::new(keys));
@@ -110,33 +122,34 @@ impl KeySource {
             }
             Err(error) => {
                 gate.counters.key_set_read(None);
-                if last.text.take().is_some() {
-                    tracing::warn!(%error, "the JWKS (auth.jwt.jwks) cannot be used; the keys read before stay in force");
+                let is_first = gate.counters.key_set_reads() == (0, 1);
+                if last.text.take().is_some() || is_first {
+                    tracing::warn!(%error, "the JWKS (auth.jwt.jwks) cannot be used; the keys there are stay in force");
                 }
             }
         }
     }
 }
 
-fn read_bounded(path: &str) -> std::io::Result<String> {
-    let most = MAX_JWKS_BYTES as u64;
-    let mut text = String::new();
-    let read = std::fs::File::open(path)?
-        .take(most + 1)
-        .read_to_string(&mut text)?;
-    if read as u64 > most {
-        return Err(std::io::Error::other(format!("larger than {most} bytes")));
-    }
-    Ok(text)
+fn parsed(place: &Place, read: Result<String, ReadError>) -> Result<(String, KeySet), KeySetError> {
+    let text = read.map_err(|error| KeySetError::Unreadable(place.to_string(), error))?;
+    let keys = KeySet::parse(&text).map_err(|error| KeySetError::Unusable(place.to_string(), error))?;
+    Ok((text, keys))
 }
 
 /// Keeps the key set of `gate` fresh until `shutdown`.
 pub(crate) async fn keep_fresh(gate: Arc<Gate>, shutdown: CancellationToken) {
     let Some(source) = &gate.key_source else { return };
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(source.refresh) => source.renew(&gate).await,
+    let keep = async {
+        let mut since = None;
+        loop {
+            let pause = source.renew(&gate, since).await;
+            tokio::time::sleep(pause).await;
+            since = Some(Instant::now());
         }
+    };
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        () = keep => {}
     }
 }

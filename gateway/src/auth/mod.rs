@@ -1,5 +1,6 @@
 //! Who may publish and who may play: the one place that decides, for every way in.
 
+mod key_place;
 mod key_set;
 mod rules;
 
@@ -123,13 +124,18 @@ impl Gate {
         own.is_some_and(|(own, offered)| constant_time_eq(own.as_bytes(), offered.as_bytes()))
     }
 
-    /// Reads the key set anew if the token names a key that is not in it.
+    /// Reads the key set anew if there is none, or if the token names a key that is not in it.
     async fn has_newer_keys(&self, decision: &Decision, visit: &Visit) -> bool {
-        let bad = matches!(decision, Decision::Refused(refusal) if refusal.reason == Reason::BadToken);
-        let (Some(source), Some(token)) = (&self.key_source, visit.params.get(parameter::TOKEN)) else {
+        let (Decision::Refused(refusal), Some(source)) = (decision, &self.key_source) else {
             return false;
         };
-        bad && self.policy.jwt.names_unknown_key(token, &self.keys.load()) && source.renew_soon(self).await
+        let token = visit.params.get(parameter::TOKEN).unwrap_or_default();
+        let may_help = match refusal.reason {
+            Reason::NoKeys => true,
+            Reason::BadToken => self.policy.jwt.names_unknown_key(token, &self.keys.load()),
+            _ => false,
+        };
+        may_help && source.renew_soon(self).await
     }
 
     fn note(&self, visit: &Visit, refusal: &Refusal, now: u64) {

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use spillway_access::Params;
 use spillway_hub::{Protocol, SessionInfo, StreamKey};
 
@@ -94,7 +96,9 @@ async fn a_key_set_that_is_not_there_stops_the_start_and_one_that_changes_is_rea
     assert!(gate.keys.load().has("two"));
     std::fs::write(&path, "nonsense").unwrap();
     for _ in 0..2 {
-        gate.key_source.as_ref().unwrap().renew(&gate).await;
+        let source = gate.key_source.as_ref().unwrap();
+        let pause = source.renew(&gate, Some(Instant::now())).await;
+        assert_eq!(pause, Duration::from_secs(5));
         assert!(gate.keys.load().has("two"));
     }
     assert_eq!(gate.counters().key_set_reads(), (2, 2));
