@@ -461,6 +461,55 @@ async fn with_a_flush_interval_frames_wait_but_key_frames_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_automatic_flush_falls_on_a_picture() {
+    for per_second in [24, 25, 30, 50, 60] {
+        let hub = Hub::new(HubOptions {
+            flush: spillway_hub::Flush::Auto {
+                max: Duration::from_millis(100),
+            },
+            workers: 1,
+            ..HubOptions::default()
+        });
+        let mut source = Source::start(&hub, 0);
+        source.run(20);
+        let mut crowd = Vec::new();
+        for _ in 0..1000 {
+            crowd.push(attach(&hub).await);
+        }
+        let viewer = crowd.first_mut().unwrap();
+        let start = tokio::time::Instant::now();
+        let begun_ms = source.clock_ms;
+        let (mut flushes, mut late) = (0, Vec::new());
+        // Audio each 23 ms, and looks at the viewer each millisecond.
+        for ms in 1..3000u32 {
+            tokio::time::sleep_until(start + Duration::from_millis(u64::from(ms))).await;
+            source.clock_ms = begun_ms + ms;
+            let picture = ms * per_second / 1000 > (ms - 1) * per_second / 1000;
+            if picture {
+                source.frames += 1;
+                source.push(TagType::Video, video(source.frames.is_multiple_of(50), 100));
+            } else if ms.is_multiple_of(23) {
+                source.push(TagType::Audio, buf(&[0xAF, 1, 0x21, 0x10, 0x04]));
+            }
+            if !take(viewer).await.is_empty() && ms > 1000 {
+                flushes += 1;
+                if !picture {
+                    late.push(ms);
+                }
+            }
+        }
+        assert!(
+            late.is_empty(),
+            "{per_second} a second: flushed without a picture at {late:?} ms"
+        );
+        assert!(
+            (46..=62).contains(&flushes),
+            "{per_second} a second: {flushes} flushes in 2 s"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn parameter_sets_that_come_only_in_band_make_a_sequence_header() {
     let hub = Hub::new(HubOptions::default());
     let publisher = hub.publish(key(), info(Protocol::Rtmp)).unwrap();
