@@ -33,7 +33,7 @@ impl Pipe {
 }
 
 impl Sink for Pipe {
-    fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn try_write_slices(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.broken.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -136,7 +136,7 @@ impl Driver {
             }
             if self
                 .batch
-                .write_with(|slices| self.pipe.try_write_vectored(slices))
+                .write_with(|slices| self.pipe.try_write_slices(slices))
                 .is_err()
             {
                 return;

@@ -13,7 +13,7 @@ use bytes::{Buf, BytesMut};
 use socket2::SockRef;
 use spillway_access::Refusal;
 use spillway_hub::{
-    Batch, EndReason, Format, Limit, Protocol, Publisher, SessionInfo, StreamKey, TagType, Viewer,
+    Batch, EndReason, Format, Limit, Protocol, Publisher, SessionInfo, Sink, StreamKey, TagType, Viewer,
 };
 use spillway_rtmp::command::status::code;
 use spillway_rtmp::session::MediaKind;
@@ -450,7 +450,7 @@ impl Connection {
                 return Ok(());
             } else {
                 self.batch
-                    .write_with(|slices| self.socket.try_write_vectored(slices))
+                    .write_with(|slices| self.socket.try_write_slices(slices))
             };
             match result {
                 Ok(count) => {

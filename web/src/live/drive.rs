@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spillway_hub::{Batch, EndReason, Format, Viewer};
+use spillway_hub::{Batch, EndReason, Format, Sink, Viewer};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -79,7 +79,7 @@ impl Drive {
         while !self.batch.is_done() {
             match self
                 .batch
-                .write_with(|slices| self.socket.try_write_vectored(slices))
+                .write_with(|slices| self.socket.try_write_slices(slices))
             {
                 Ok(count) => self.player.sent(count as u64),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
+use spillway_hub::Sink;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -58,7 +59,7 @@ impl AsyncWrite for SharedSocket {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, |socket| socket.try_write_vectored(bufs))
+        self.poll_with(cx, |socket| socket.try_write_slices(bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
