@@ -399,12 +399,12 @@ impl Stream {
         if interval.is_zero() {
             return self.wake_viewers();
         }
-        let slack = match self.options.flush {
-            Flush::Auto { .. } if self.gop_ms() > 0 => interval / BEAT_DIVISOR,
-            _ => Duration::ZERO,
+        let slack = interval / BEAT_DIVISOR;
+        let (due, latest) = match self.options.flush {
+            Flush::Auto { max } if self.gop_ms() > 0 => (interval - slack, max.min(interval + slack)),
+            _ => (interval, interval),
         };
         let since = now.duration_since(*self.last_flush.lock());
-        let (due, latest) = (interval - slack, interval + slack);
         if urgent || since >= latest || (picture && since >= due) {
             *self.last_flush.lock() = now;
             self.wake_viewers();
