@@ -18,6 +18,7 @@ use crate::publisher::Publisher;
 use crate::session::SessionInfo;
 use crate::stats::{Limit, Stats};
 use crate::stream::{Phase, Stream};
+use crate::terms::lower;
 use crate::viewer::Viewer;
 
 /// How often streams are looked at: the exactness of `publish.linger`.
@@ -202,7 +203,8 @@ impl Hub {
     }
 
     fn admit(&self, stream: &Arc<Stream>, info: SessionInfo) -> Result<Viewer, AttachError> {
-        let limit = self.options().max_viewers_per_stream;
+        let own = stream.terms.lock().max_viewers;
+        let limit = lower(self.options().max_viewers_per_stream, own);
         let counter = &stream.stats().viewers[info.protocol.index()];
         counter.add(1);
         if limit > 0 && stream.stats().viewers_now() > limit as u64 {
@@ -408,14 +410,15 @@ fn measure(hub: &Hub, stream: &Stream, before: Option<&Measured>, now: Instant) 
     }
     let rate = (bytes.saturating_sub(before.bytes) as f64 * 8.0 / seconds) as u64;
     stream.bitrate_bps.store(rate, Ordering::Relaxed);
-    let most = hub.options().publish_bitrate;
+    let own = stream.terms.lock().bits_per_second;
+    let most = lower(hub.options().publish_bitrate, own);
     if most > 0 && rate > most && before.epoch == epoch {
         measured.over = before.over + 1;
     }
     if measured.over >= MEASUREMENTS_TOO_FAST {
         tracing::warn!(
             stream = %stream.key(), bits_per_second = rate, limit = most,
-            "publisher is above limits.publish_bitrate; it is disconnected"
+            "publisher is above limits.publish_bitrate, or what the hook allows it; it is disconnected"
         );
         hub.stats().refused(Limit::PublishBitrate);
         stream.cut_off(epoch);

@@ -23,6 +23,7 @@ mod snapshot;
 mod stats;
 mod stream;
 mod sync;
+mod terms;
 mod viewer;
 mod writer;
 
@@ -41,4 +42,5 @@ pub use snapshot::{StreamSnapshot, TrackSnapshot};
 pub use spillway_flv::tag::TagType;
 pub use stats::{Counter, DropReason, Limit, Stats, StreamStats};
 pub use stream::{Phase, Stream};
+pub use terms::PublishTerms;
 pub use viewer::{Tracks, Viewer};

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::hub::Hub;
 use crate::session::{EndReason, SessionInfo};
 use crate::stream::Stream;
+use crate::terms::PublishTerms;
 use crate::writer::{Arrival, Outcome};
 
 /// The right to write to a stream until someone newer takes it. Dropping it lets the stream linger.
@@ -53,6 +54,11 @@ impl Publisher {
     /// The stream it writes to.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
+    }
+
+    /// Sets what its stream may have, until somebody else publishes it.
+    pub fn set_terms(&self, terms: PublishTerms) {
+        *self.stream.terms.lock() = terms;
     }
 
     /// Fires when the stream is no longer this publisher's; [`Publisher::loss_reason`] says why.

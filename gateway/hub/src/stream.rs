@@ -20,6 +20,7 @@ use crate::per_ip::Place;
 use crate::ring::{Ring, RingLimits};
 use crate::session::{EndReason, Protocol, SessionInfo};
 use crate::stats::{Stats, StreamStats};
+use crate::terms::PublishTerms;
 use crate::viewer::Sent;
 use crate::writer::{Arrival, Outcome, Writer};
 
@@ -106,6 +107,8 @@ pub struct Stream {
     pub(crate) bitrate_bps: AtomicU64,
     pub(crate) waiters: AtomicUsize,
     pub(crate) omitted: Mutex<Vec<String>>,
+    /// Those of its publisher.
+    pub(crate) terms: Mutex<PublishTerms>,
     stats: StreamStats,
     process_stats: Arc<Stats>,
     lanes: Lanes,
@@ -143,6 +146,7 @@ impl Stream {
             bitrate_bps: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
             omitted: Mutex::new(Vec::new()),
+            terms: Mutex::default(),
             stats: StreamStats::default(),
             process_stats,
             lanes: Lanes::default(),
@@ -258,6 +262,7 @@ impl Stream {
             self.set_phase(Phase::Live);
             self.writer.lock().start_epoch(life.epoch);
             self.omitted.lock().clear();
+            *self.terms.lock() = PublishTerms::default();
             (life.epoch, old)
         };
         if let Some(old) = old {

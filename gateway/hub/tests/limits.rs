@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use spillway_hub::hls::HlsError;
 use spillway_hub::{
-    AttachError, EndReason, Hub, HubOptions, Limit, Phase, Protocol, PublishError, Publisher, SessionInfo,
-    StreamKey, TagType,
+    AttachError, EndReason, Hub, HubOptions, Limit, Phase, Protocol, PublishError, PublishTerms, Publisher,
+    SessionInfo, StreamKey, TagType,
 };
 
 const AVC_HEADER: &[u8] = &[
@@ -183,4 +183,34 @@ async fn a_publisher_that_is_too_fast_for_seconds_is_cut_off_and_a_burst_is_not(
         (Phase::Live, Phase::Away)
     );
     Source::start(&hub, "live/floods").frame(1_000).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_publisher_with_terms_of_its_own_is_held_to_them_and_the_next_one_is_not() {
+    let hub = Hub::new(HubOptions {
+        publish_bitrate: 100_000_000,
+        ..HubOptions::default()
+    });
+    let mut source = Source::start(&hub, "live/a");
+    source.publisher.set_terms(PublishTerms {
+        bits_per_second: 1_000_000,
+        max_viewers: 1,
+    });
+    source.frame(1_000).unwrap();
+    let first = hub.attach(&key("live/a"), viewer()).await.unwrap();
+    let second = hub.attach(&key("live/a"), viewer()).await;
+    assert_eq!(second.unwrap_err(), AttachError::TooManyViewers);
+    let mut ended = None;
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if let Err(reason) = source.frame(50_000) {
+            ended = Some(reason);
+            break;
+        }
+    }
+    assert_eq!(ended, Some(EndReason::TooFast));
+    let mut next = Source::start(&hub, "live/a");
+    next.frame(1_000).unwrap();
+    let second = hub.attach(&key("live/a"), viewer()).await.unwrap();
+    drop((first, second));
 }
