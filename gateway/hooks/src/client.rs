@@ -78,16 +78,14 @@ impl Client {
         })
     }
 
-    /// Room for a call, if there is any now.
+    /// Room for a call, if there is any within `wait`.
     ///
     /// # Errors
     /// [`Failure::Busy`] when as many calls are in flight as may be.
-    pub fn try_slot(&self) -> Result<Slot<'_>, Failure> {
-        let permit = self.slots.try_acquire().map_err(|_| Failure::Busy)?;
-        Ok(Slot {
-            client: self,
-            _permit: permit,
-        })
+    pub async fn slot_within(&self, wait: Duration) -> Result<Slot<'_>, Failure> {
+        tokio::time::timeout(wait, self.slot())
+            .await
+            .unwrap_or(Err(Failure::Busy))
     }
 
     /// Room for a call, as soon as there is any.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper::Uri;
 use parking_lot::Mutex;
+use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
@@ -15,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::answer::{Terms, Verdict};
 use crate::cache::{CacheKey, DecisionCache};
-use crate::client::{Client, ClientOptions};
+use crate::client::{Client, ClientOptions, is_callable};
 use crate::connector::ClientError;
 use crate::event::{EventKind, Guest};
 use crate::failure::Failure;
@@ -34,7 +35,7 @@ const MAX_ANSWER_BYTES: usize = 16 << 10;
 const MAX_CACHED: usize = 10_000;
 
 /// The first pause before another attempt.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Which events are sent, and to whom, within which bounds.
 #[derive(Clone)]
@@ -70,6 +71,21 @@ impl fmt::Debug for HookOptions {
             .field("uri", &self.uri.host())
             .finish_non_exhaustive()
     }
+}
+
+/// Why there can be no hook.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum HookError {
+    /// The address cannot be called.
+    #[error("it has to be an http or https address with a host, without user and password")]
+    Address,
+    /// Its client cannot be made.
+    #[error("{0}")]
+    Client(#[from] ClientError),
+    /// Its metrics cannot be made.
+    #[error("its metrics cannot be made: {0}")]
+    Metrics(#[from] prometheus::Error),
 }
 
 /// Somebody let in.
@@ -115,17 +131,19 @@ pub(crate) struct Shared {
 }
 
 impl Hooks {
-    /// Sends nothing yet. Its tasks are counted in `tasks`; once `shutdown` is cancelled, nothing is tried again. It must
+    /// Sends nothing yet. Its tasks are counted in `tasks`; once `shutdown` is cancelled, each event has few attempts left. It must
     /// be called inside a tokio runtime.
     ///
     /// # Errors
-    /// [`ClientError`] when the endpoint is https and there is nobody to trust.
+    /// [`HookError`] when the address cannot be called, or is https and there is nobody to trust.
     pub fn new(
         options: HookOptions,
-        metrics: HookMetrics,
         tasks: TaskTracker,
         shutdown: CancellationToken,
-    ) -> Result<Self, ClientError> {
+    ) -> Result<Self, HookError> {
+        if !is_callable(&options.uri) {
+            return Err(HookError::Address);
+        }
         let client = ClientOptions {
             https: options.uri.scheme_str() == Some("https"),
             ca_file: options.ca_file.clone(),
@@ -144,7 +162,7 @@ impl Hooks {
                 // Whoever waits for a report that is tried again sees it tried again.
                 longest: (options.timeout / 2).max(FIRST_PAUSE),
             },
-            metrics,
+            metrics: HookMetrics::new()?,
             asking: Client::new(&client)?,
             telling: Client::new(&client)?,
             order: Mutex::default(),
@@ -160,6 +178,11 @@ impl Hooks {
             shutdown,
             options,
         })))
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &HookMetrics {
+        &self.0.metrics
     }
 
     /// Whether events of this kind are sent.
@@ -242,7 +265,7 @@ async fn question(
 ) -> Result<Granted, Denied> {
     let kind = session.guest.kind;
     let mut start = session.start(Turn::Ask, true);
-    let result = start.ask().await;
+    let result = start.ask().await.and_then(|verdict| fitting(kind, verdict));
     if let (Some(key), Ok(verdict)) = (cache_key, &result) {
         let now = shared.started.elapsed();
         shared.cache.lock().put(key, verdict.clone(), now);
@@ -267,6 +290,16 @@ async fn question(
             }
             shared.without_answer(kind, failure, Lease::none)
         }
+    }
+}
+
+/// Only what is published can have another name.
+fn fitting(kind: EventKind, verdict: Verdict) -> Result<Verdict, Failure> {
+    match verdict {
+        Verdict::Allow(Terms { rename: Some(_), .. }) if kind != EventKind::Publish => {
+            Err(Failure::BadAnswer)
+        }
+        verdict => Ok(verdict),
     }
 }
 

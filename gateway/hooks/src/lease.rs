@@ -1,5 +1,7 @@
 //! [`Lease`]: held for as long as a session runs; its end is what the endpoint is told.
 
+use std::sync::OnceLock;
+
 use tokio::sync::oneshot;
 
 use crate::metrics::Drop as Dropped;
@@ -11,7 +13,10 @@ const UNTOLD: &str = "client";
 
 /// Held for as long as a session runs. Dropping it tells the endpoint of the end.
 #[derive(Debug, Default)]
-pub struct Lease(Option<Held>);
+pub struct Lease {
+    held: Option<Held>,
+    reason: OnceLock<&'static str>,
+}
 
 #[derive(Debug)]
 struct Held {
@@ -32,16 +37,24 @@ enum Start {
 impl Lease {
     /// Of a session that the endpoint is not to know of.
     pub fn none() -> Self {
-        Self(None)
+        Self::default()
+    }
+
+    fn new(session: Session, start: Start, renamed: Option<String>) -> Self {
+        let held = Held {
+            session,
+            start,
+            renamed,
+        };
+        Self {
+            held: Some(held),
+            reason: OnceLock::new(),
+        }
     }
 
     /// Of a session that the endpoint knows of, or may.
     pub(crate) fn known(session: Session, renamed: Option<String>) -> Self {
-        Self(Some(Held {
-            session,
-            start: Start::Known,
-            renamed,
-        }))
+        Self::new(session, Start::Known, renamed)
     }
 
     /// Of a session that the endpoint is told of by `start`.
@@ -55,20 +68,22 @@ impl Lease {
             },
             &shared.runtime,
         );
-        Self(Some(Held {
-            session,
-            start: Start::Told(may_be_known),
-            renamed: None,
-        }))
+        Self::new(session, Start::Told(may_be_known), None)
+    }
+
+    /// Says why the session ends, just before it does. The first word counts.
+    pub fn note(&self, reason: &'static str) {
+        self.reason.get_or_init(|| reason);
     }
 
     /// Ends the session with the reason that the endpoint is told.
-    pub fn end(mut self, reason: &'static str) {
-        self.finish(reason);
+    pub fn end(self, reason: &'static str) {
+        self.note(reason);
     }
 
-    fn finish(&mut self, reason: &'static str) {
-        let Some(held) = self.0.take() else { return };
+    fn finish(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        let reason = self.reason.get().copied().unwrap_or(UNTOLD);
         // Now, and not in the task, so that it has its place before whatever comes next.
         let Some(end) = held.session.end(held.renamed.as_deref(), reason) else {
             return;
@@ -93,6 +108,6 @@ impl Held {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.finish(UNTOLD);
+        self.finish();
     }
 }

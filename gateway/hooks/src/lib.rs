@@ -28,7 +28,7 @@ pub use client::{Answer, Client, ClientOptions, is_callable};
 pub use connector::ClientError;
 pub use event::{Ending, Event, EventKind, Guest, Numbers};
 pub use failure::Failure;
-pub use hooks::{Denied, Granted, HookOptions, Hooks};
+pub use hooks::{Denied, Granted, HookError, HookOptions, Hooks};
 pub use hyper::Uri;
 pub use lease::Lease;
 pub use metrics::HookMetrics;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue, USER_AGENT};
 use hyper::{Method, Request};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::answer::{Verdict, delivered, verdict};
 use crate::client::Answer;
 use crate::event::EventKind;
 use crate::failure::Failure;
-use crate::hooks::Shared;
+use crate::hooks::{FIRST_PAUSE, Shared};
 use crate::metrics::{Drop as Dropped, Held, Purpose};
 use crate::order::Turn;
 use crate::session::since_1970;
@@ -24,6 +24,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_HEADER: &str = "spillway-event";
 const ID_HEADER: &str = "spillway-event-id";
 const ATTEMPT_HEADER: &str = "spillway-attempt";
+
+/// The part of the time for an answer that may go by until there is room for the call: a crowd that comes at once gets
+/// in, and behind an endpoint that answers nobody nobody waits for long.
+const SLOT_SHARE: u32 = 4;
+
+/// The attempts that an event has once the process is going away: enough for a slip, and soon over if nobody is there.
+const LAST_ATTEMPTS: u32 = 3;
 
 /// A place among a stream's events, free when dropped.
 #[derive(Debug)]
@@ -141,6 +148,7 @@ impl Outgoing {
     /// Tells, until it is told or given up. Says whether the endpoint may know of it.
     pub(crate) async fn deliver(mut self) -> bool {
         let _queued: Held = self.shared.metrics.queued();
+        let mut hurried = 0;
         self.turn().await;
         loop {
             let result = self.call(Purpose::Tell, self.shared.options.timeout).await;
@@ -150,14 +158,20 @@ impl Outgoing {
                 self.shared.metrics.delivered(self.kind);
                 return true;
             };
-            let last = self.shared.shutdown.is_cancelled();
-            let Some(pause) = self.pause(failure).filter(|_| !last) else {
+            let Some(pause) = self.pause(failure) else {
                 self.give_up(failure);
                 return self.may_be_known;
             };
-            tokio::select! {
-                () = sleep(pause) => {}
-                () = self.shared.shutdown.cancelled() => {}
+            let shutdown = &self.shared.shutdown;
+            if shutdown.is_cancelled() {
+                hurried += 1;
+                if hurried == LAST_ATTEMPTS {
+                    self.give_up(failure);
+                    return self.may_be_known;
+                }
+                sleep(pause.min(FIRST_PAUSE)).await;
+            } else {
+                let _ = timeout(pause, shutdown.cancelled()).await;
             }
         }
     }
@@ -201,7 +215,7 @@ impl Outgoing {
             Failure::BadAnswer
         })?;
         let slot = match purpose {
-            Purpose::Ask => shared.asking.try_slot()?,
+            Purpose::Ask => shared.asking.slot_within(limit / SLOT_SHARE).await?,
             Purpose::Tell => shared.telling.slot().await?,
         };
         let _calling = shared.metrics.calling(purpose);

@@ -29,7 +29,8 @@ fn post(uri: &str) -> Request<Bytes> {
 }
 
 async fn send(client: &Client, uri: &str) -> Result<Answer, Failure> {
-    client.try_slot()?.send(post(uri), SOON).await
+    let slot = client.slot_within(Duration::from_millis(10)).await?;
+    slot.send(post(uri), SOON).await
 }
 
 /// Reads one request with a body of five bytes.
@@ -102,10 +103,8 @@ async fn calls_are_bounded_in_number_and_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}/", listener.local_addr().unwrap());
     let client = Client::new(&options()).unwrap();
-    let slow = client
-        .try_slot()
-        .unwrap()
-        .send(post(&uri), Duration::from_millis(300));
+    let slot = client.slot().await.unwrap();
+    let slow = slot.send(post(&uri), Duration::from_millis(300));
     let meanwhile = async {
         let (mut socket, _) = listener.accept().await.unwrap();
         read_request(&mut socket).await;

@@ -123,8 +123,7 @@ fn options(address: SocketAddr) -> HookOptions {
 }
 
 fn hooks(options: HookOptions) -> Hooks {
-    let metrics = HookMetrics::new().unwrap();
-    Hooks::new(options, metrics, TaskTracker::new(), CancellationToken::new()).unwrap()
+    Hooks::new(options, TaskTracker::new(), CancellationToken::new()).unwrap()
 }
 
 fn guest(kind: EventKind, stream: &str) -> Guest {
@@ -263,6 +262,20 @@ async fn an_answer_that_decides_nothing_keeps_out_and_what_may_have_started_is_e
 }
 
 #[tokio::test]
+async fn a_viewer_cannot_be_sent_to_another_stream() {
+    let mut endpoint = Endpoint::new().await;
+    let hooks = hooks(options(endpoint.address));
+    let asked = asking(&hooks, EventKind::Play, "live/a");
+    let received = endpoint.next().await;
+    received.answer(200, r#"{"allow":true,"rename":"b"}"#).await;
+    assert_eq!(
+        asked.await.unwrap().unwrap_err(),
+        Denied::Failed(Failure::BadAnswer)
+    );
+    endpoint.take("stop").await;
+}
+
+#[tokio::test]
 async fn a_dead_endpoint_keeps_out_and_is_told_nothing_later() {
     let endpoint = Endpoint::new().await;
     let address = endpoint.address;
@@ -348,6 +361,7 @@ async fn beyond_the_calls_and_sessions_that_may_be_the_configuration_decides() {
     let hooks = hooks(HookOptions {
         max_in_flight: 1,
         max_sessions: 2,
+        timeout: Duration::from_secs(2),
         ..options(endpoint.address)
     });
     let slow = asking(&hooks, EventKind::Play, "live/a");
@@ -413,16 +427,18 @@ async fn events_that_are_not_wanted_are_not_sent() {
 }
 
 #[tokio::test]
-async fn at_the_end_of_the_process_each_event_has_one_more_attempt() {
+async fn at_the_end_of_the_process_each_event_has_few_attempts_left() {
     let mut endpoint = Endpoint::new().await;
     let hooks = hooks(options(endpoint.address));
     let lease = hooks.tell(guest(EventKind::Publish, "live/a"));
     endpoint.take("publish").await;
     hooks.0.shutdown.cancel();
     lease.end("shutdown");
-    let received = endpoint.next().await;
-    assert_eq!(received.event()["reason"], "shutdown");
-    received.answer(500, "").await;
+    for _ in 0..3 {
+        let received = endpoint.next().await;
+        assert_eq!(received.event()["reason"], "shutdown");
+        received.answer(500, "").await;
+    }
     hooks.0.tasks.close();
     tokio::time::timeout(SOON, hooks.0.tasks.wait()).await.unwrap();
     assert!(hooks.0.order.lock().is_empty());
