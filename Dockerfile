@@ -17,6 +17,8 @@ LABEL org.opencontainers.image.title="Spillway" \
       org.opencontainers.image.description="A live media gateway: RTMP in; RTMP, HTTP-FLV, WebSocket-FLV and HLS out." \
       org.opencontainers.image.licenses="MIT OR Apache-2.0"
 COPY --from=build /src/target/release/spillway /usr/local/bin/spillway
+# The authorities that an https hook is checked by.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 # The licences, and the annotated configuration to start from:
 #   docker run --rm --entrypoint cat spillway /usr/share/doc/spillway/spillway.toml > spillway.toml
 COPY LICENSE-MIT LICENSE-APACHE config/spillway.toml /usr/share/doc/spillway/

@@ -29,6 +29,7 @@ pub(crate) fn violations(config: &Config) -> Vec<Violation> {
     hls(config, &mut found);
     admin(config, &mut found);
     auth(config, &mut found);
+    hooks(config, &mut found);
     found
 }
 
@@ -235,6 +236,64 @@ pub(crate) fn is_strong(key: &Secret) -> bool {
     key.expose().len() >= SHORTEST_STRONG_KEY
 }
 
+fn hooks(config: &Config, found: &mut Vec<Violation>) {
+    let hooks = &config.hooks;
+    if hooks.is_set() && !is_web_address(&hooks.url) {
+        // The text itself may hold a password, so it is not repeated.
+        let message = "not an address that events can be sent to: expected http:// or https://, a host and perhaps a port and a \
+                       path, without user, password or blanks, such as \"https://auth.example.net/spillway\""
+            .into();
+        found.push(violation(&["hooks.url"], message));
+    }
+    if hooks.secret.is_set() && !hooks.secret_file.is_empty() {
+        let message = "both `hooks.secret` and `hooks.secret_file` are set: expected one of them".into();
+        found.push(violation(&["hooks.secret_file", "hooks.secret"], message));
+    }
+    if hooks.secret.is_set() && !is_strong(&hooks.secret) {
+        found.push(violation(&["hooks.secret"], TOO_SHORT.into()));
+    }
+    let auth = &config.auth;
+    let sides = [
+        (
+            ["auth.publish", "auth.publish_keys", "hooks.url"],
+            auth.publish == PublishPolicy::Hook,
+            &auth.publish_keys,
+        ),
+        (
+            ["auth.play", "auth.play_keys", "hooks.url"],
+            auth.play == PlayPolicy::Hook,
+            &auth.play_keys,
+        ),
+    ];
+    for ([side, its_keys, url], by_hook, keys) in sides {
+        if by_hook && !hooks.is_set() {
+            let message =
+                "\"hook\" lets nobody in without `hooks.url`: expected the address of a program to ask"
+                    .into();
+            found.push(violation(&[side, url], message));
+        }
+        if by_hook && !keys.is_empty() {
+            let message = format!(
+                "\"hook\" asks the program at `hooks.url`, so that `{its_keys}` would never be asked for: remove them, or set \
+                 `{side}` to \"keys\""
+            );
+            found.push(violation(&[side, its_keys], message));
+        }
+    }
+}
+
+/// Whether it can be called: scheme, host and nothing that is not sent.
+fn is_web_address(text: &str) -> bool {
+    let rest = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| {
+        let host = rest.split(['/', '?']).next().unwrap_or_default();
+        let plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        !host.is_empty() && !host.starts_with(':') && !host.contains('@') && plain
+    })
+}
+
 impl Config {
     /// What is allowed but deserves a word at the start: one sentence each, for the log.
     pub fn warnings(&self) -> Vec<String> {
@@ -264,7 +323,25 @@ impl Config {
                 self.ring.max_duration, self.hls.segment_duration
             ));
         }
+        self.warn_of_hooks(&mut warnings);
         warnings
+    }
+
+    fn warn_of_hooks(&self, warnings: &mut Vec<String>) {
+        let host = |scheme| self.hooks.url.strip_prefix(scheme).unwrap_or_default();
+        let local = ["127.", "localhost", "[::1]"];
+        if !host("http://").is_empty() && !local.iter().any(|start| host("http://").starts_with(start)) {
+            warnings.push(
+                "hooks.url is http: keys that publishers and viewers bring are sent to it in the clear; use https outside a private \
+                 network"
+                    .into(),
+            );
+        }
+        if self.hooks.is_set() && !self.hooks.secret.is_set() {
+            warnings.push(
+                "hooks.secret is not set: the program at hooks.url cannot tell events of this server from forged ones".into(),
+            );
+        }
     }
 }
 
@@ -284,6 +361,60 @@ mod tests {
 
     fn key() -> AccessKey {
         AccessKey::new(StreamPattern::any(), Secret::new("k").unwrap())
+    }
+
+    #[test]
+    fn a_hook_needs_an_address_that_can_be_called_and_one_good_secret() {
+        for url in [
+            "https://a.example/hook?x=1",
+            "http://[::1]:8000",
+            "http://127.0.0.1/",
+        ] {
+            assert_eq!(broken(|c| c.hooks.url = url.into()), Vec::<&str>::new(), "{url}");
+        }
+        for url in [
+            "a.example/hook",
+            "ftp://a/",
+            "https:///x",
+            "http://:80/",
+            "http://u:p@a/",
+            "http://a b/",
+            "http://a/#x",
+        ] {
+            assert_eq!(broken(|c| c.hooks.url = url.into()), ["hooks.url"], "{url}");
+        }
+        assert_eq!(broken(|c| c.auth.publish = PublishPolicy::Hook), ["auth.publish"]);
+        assert_eq!(broken(|c| c.auth.play = PlayPolicy::Hook), ["auth.play"]);
+        let keys_too = broken(|c| {
+            c.hooks.url = "http://127.0.0.1/".into();
+            c.auth.play = PlayPolicy::Hook;
+            c.auth.play_keys.push(key());
+        });
+        assert_eq!(keys_too, ["auth.play"]);
+        let secret = |text: &str| Secret::new(text).unwrap();
+        assert_eq!(broken(|c| c.hooks.secret = secret("short")), ["hooks.secret"]);
+        let both = broken(|c| {
+            c.hooks.secret = secret("0123456789abcdef");
+            c.hooks.secret_file = "secret".into();
+        });
+        assert_eq!(both, ["hooks.secret_file"]);
+    }
+
+    #[test]
+    fn a_hook_in_the_clear_and_one_without_a_signature_deserve_a_word() {
+        let warnings = |url: &str, secret: Option<&str>| {
+            let mut config = Config::default();
+            config.hooks.url = url.into();
+            if let Some(secret) = secret {
+                config.hooks.secret = Secret::new(secret).unwrap();
+            }
+            let of_hooks = |warning: &&String| warning.starts_with("hooks.");
+            config.warnings().iter().filter(of_hooks).count()
+        };
+        assert_eq!(warnings("", None), 0);
+        assert_eq!(warnings("http://a.example/", None), 2);
+        assert_eq!(warnings("http://127.0.0.1:8000/", Some("0123456789abcdef")), 0);
+        assert_eq!(warnings("https://a.example/", Some("0123456789abcdef")), 0);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::address::ListenAddr;
 use crate::model::{
-    Admin, Auth, Flush, Hls, HlsMode, Http, Jwt, Limits, Log, LogFormat, LogLevel, Memory, Metrics, Play,
-    PlayPolicy, Publish, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
+    Admin, Auth, Flush, Hls, HlsMode, HookEvent, HookFail, Hooks, Http, Jwt, Limits, Log, LogFormat,
+    LogLevel, Memory, Metrics, Play, PlayPolicy, Publish, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
 };
+use crate::secret::Secret;
 use crate::units::{BitRate, ByteSize, Period};
 
 const fn listen(ip: Ipv4Addr, port: u16) -> ListenAddr {
@@ -84,6 +85,29 @@ impl Default for Hls {
             first_wait: Period::from_secs(8),
             max_bytes: ByteSize::from_mib(64),
             end_retain: Period::from_secs(60),
+        }
+    }
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            secret: Secret::unset(),
+            secret_file: String::new(),
+            ca_file: String::new(),
+            events: vec![
+                HookEvent::Publish,
+                HookEvent::Unpublish,
+                HookEvent::Play,
+                HookEvent::Stop,
+            ],
+            timeout: Period::from_secs(5),
+            retries: 10,
+            fail: HookFail::Closed,
+            cache: Period::from_secs(0),
+            max_in_flight: 256,
+            max_sessions: 50_000,
         }
     }
 }

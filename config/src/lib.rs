@@ -30,9 +30,9 @@ pub use keys::{Key, Keys, Kind};
 pub use layer::ENVIRONMENT_PREFIX;
 pub use load::{LoadInput, Loaded};
 pub use model::{
-    AccessKey, Admin, Auth, Config, Flush, Hls, HlsMode, Http, Jwt, Limits, Log, LogFormat, LogLevel,
-    MAX_MESSAGE_BYTES, Memory, Metrics, Play, PlayPolicy, Publish, PublishPolicy, Ring, Rtmp, Runtime,
-    Shutdown,
+    AccessKey, Admin, Auth, Config, Flush, Hls, HlsMode, HookEvent, HookFail, Hooks, Http, Jwt, Limits, Log,
+    LogFormat, LogLevel, MAX_MESSAGE_BYTES, Memory, Metrics, Play, PlayPolicy, Publish, PublishPolicy, Ring,
+    Rtmp, Runtime, Shutdown,
 };
 pub use network::{Network, NetworkError};
 pub use pattern::{MAX_PATTERN_BYTES, PatternError, StreamPattern};

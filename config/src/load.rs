@@ -10,7 +10,7 @@ use toml::Value;
 use crate::check;
 use crate::error::{ConfigError, Problem, Source};
 use crate::layer::{Entry, Layer};
-use crate::model::Config;
+use crate::model::{Config, Hooks};
 use crate::secret::Secret;
 
 /// The largest configuration file: far beyond any real one, and a bound for a wrong path such as a device.
@@ -223,6 +223,7 @@ fn read_key_files(
     let paths = [
         ("auth.jwt.jwks", &mut auth.jwt.jwks, !is_fetched),
         ("auth.jwt.jwks_ca_file", &mut auth.jwt.jwks_ca_file, true),
+        ("hooks.ca_file", &mut config.hooks.ca_file, true),
     ];
     for (key, path, is_file) in paths {
         if is_file && !path.is_empty() {
@@ -256,7 +257,31 @@ fn read_key_files(
             }
         }
     }
+    problems.extend(read_hook_secret(&mut config.hooks, folder_of, entries));
     problems
+}
+
+fn read_hook_secret<'a>(
+    hooks: &mut Hooks,
+    folder_of: impl Fn(&str) -> &'a Path,
+    entries: &BTreeMap<String, Entry>,
+) -> Option<Problem> {
+    const KEY: &str = "hooks.secret_file";
+    if hooks.secret_file.is_empty() {
+        return None;
+    }
+    let path = folder_of(KEY).join(&hooks.secret_file);
+    match read_secret(&path).and_then(|secret| strong_enough(secret, true)) {
+        Ok(secret) => {
+            hooks.secret = secret;
+            None
+        }
+        Err(reason) => Some(Problem {
+            source: entries.get(KEY)?.source.clone(),
+            key: KEY.to_owned(),
+            message: format!("cannot take a secret from {}: {reason}", path.display()),
+        }),
+    }
 }
 
 fn strong_enough(secret: Secret, strong: bool) -> Result<Secret, String> {

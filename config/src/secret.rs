@@ -47,6 +47,11 @@ impl Secret {
         Self(String::new())
     }
 
+    /// Whether there is one.
+    pub fn is_set(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// The secret itself, for the code that has to send it on. Never log the result.
     pub fn expose(&self) -> &str {
         &self.0
@@ -110,6 +115,24 @@ impl<'de> Deserialize<'de> for Secret {
             }
         }
         deserializer.deserialize_any(SecretVisitor)
+    }
+}
+
+/// A key that may be an empty text, for none.
+pub(crate) mod secret_or_none {
+    use super::{Deserialize, Deserializer, REDACTED, Secret, SecretError, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(if secret.is_set() { REDACTED } else { "" })
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+        let text =
+            String::deserialize(deserializer).map_err(|_| de::Error::custom("expected a key in quotes"))?;
+        match Secret::new(text) {
+            Err(SecretError::Empty) => Ok(Secret::unset()),
+            result => result.map_err(de::Error::custom),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use spillway_config::{
-    Config, ConfigError, Flush, HlsMode, LoadInput, Loaded, Period, PublishPolicy, Source,
+    Config, ConfigError, Flush, HlsMode, HookEvent, LoadInput, Loaded, Period, PublishPolicy, Source,
 };
 
 /// A folder with `spillway.toml` of the given text.
@@ -310,6 +310,36 @@ fn publish_keys_are_texts_or_tables() {
     assert!(publishes(&auth, "any/stream", b"from-a-file"));
     assert!(!publishes(&auth, "any/stream", b""));
     assert!(!publishes(&auth, "any/stream", b"from-a-file\n"));
+}
+
+#[test]
+fn the_hooks_secret_comes_from_a_file_or_the_environment_and_is_never_shown() {
+    let file =
+        File::new("[hooks]\nurl = 'http://127.0.0.1:9/'\nsecret_file = 'hook.secret'\nca_file = 'ca.pem'\n");
+    let path = file.folder.path();
+    let error = file.load().unwrap_err().to_string();
+    assert!(
+        error.contains("hooks.secret_file: cannot take a secret from"),
+        "{error}"
+    );
+    std::fs::write(path.join("hook.secret"), "s3cret\n").unwrap();
+    let error = file.load().unwrap_err().to_string();
+    assert!(
+        error.contains("at least 16 characters") && !error.contains("s3cret"),
+        "{error}"
+    );
+    std::fs::write(path.join("hook.secret"), "0123456789-s3cret\n").unwrap();
+    let config = file.load().unwrap();
+    assert_eq!(config.hooks.secret.expose(), "0123456789-s3cret");
+    assert_eq!(config.hooks.ca_file, path.join("ca.pem").to_str().unwrap());
+    let env = [
+        ("SPILLWAY__HOOKS__SECRET", "0123456789-s3cret"),
+        ("SPILLWAY__HOOKS__EVENTS", "publish"),
+    ];
+    let config = with_env(&env).unwrap();
+    assert_eq!(config.hooks.events, [HookEvent::Publish]);
+    assert!(!config.to_toml().contains("s3cret") && config.to_toml().contains("secret = \"<redacted>\""));
+    assert!(Config::default().to_toml().contains("secret = \"\""));
 }
 
 #[test]

@@ -32,6 +32,9 @@ pub enum StartError {
     /// The keys of tokens cannot be read.
     #[error("auth.jwt.jwks: {0}")]
     KeySet(#[from] crate::auth::KeySetError),
+    /// The hook cannot be called.
+    #[error("hooks.url: {0}")]
+    Hook(#[from] spillway_hooks::HookError),
     /// The system gives no random numbers.
     #[error("the system gives no random numbers for the key of HLS sessions")]
     NoRandomNumbers,

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use spillway_access::Tickets;
 use spillway_config::Config;
+use spillway_hooks::{HookMetrics, Hooks};
 use spillway_hub::{Hub, PerIp};
 use spillway_web::{
-    AccessCounters, AdminState, HlsSessions, LiveAccess, LiveOptions, LiveState, ProcessState, Readiness,
-    SchedulerDelay, ServeCounters, ServeOptions, admin_router, live_router, serve,
+    AccessCounters, AdminState, HlsGuests, HlsSessions, LiveAccess, LiveOptions, LiveState, ProcessState,
+    Readiness, SchedulerDelay, ServeCounters, ServeOptions, admin_router, live_router, serve,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -51,6 +52,7 @@ struct AdminParts {
     workers: usize,
     http_counters: Arc<ServeCounters>,
     access: Arc<AccessCounters>,
+    hooks: Option<HookMetrics>,
 }
 
 /// A running gateway.
@@ -95,8 +97,16 @@ impl Gateway {
         let demo_key = random::key();
         let log_budget = Arc::new(LogBudget::new());
         let own_key = start.demo.then(|| demo_key.clone());
-        let gate = Arc::new(Gate::new(&config.auth, own_key, log_budget.clone())?);
+        let hooks = gateway.hooks(config)?;
+        let hook_metrics = hooks.as_ref().map(|hooks| hooks.metrics().clone());
+        let gate = Arc::new(Gate::new(&config.auth, own_key, log_budget.clone(), hooks)?);
         let access = live_access(config, &gate)?;
+        if let Some(access) = &access {
+            let (sessions, shutdown) = (access.sessions.clone(), gateway.stop_accepting.clone());
+            gateway
+                .tasks
+                .spawn(async move { sessions.see_off(shutdown).await });
+        }
         let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
         let per_ip = PerIp::new(config.limits.max_connections_per_ip as usize);
         let admission = (slots, per_ip);
@@ -112,6 +122,7 @@ impl Gateway {
             workers: start.workers,
             http_counters,
             access: gate.counters(),
+            hooks: hook_metrics,
         };
         gateway.serve_admin(config, admin, admin_listener);
         gateway
@@ -125,6 +136,15 @@ impl Gateway {
         }
         gateway.readiness.ready();
         Ok(gateway)
+    }
+
+    /// The hook, if there is one. What it has to deliver counts among what the shutdown waits for.
+    fn hooks(&self, config: &Config) -> Result<Option<Hooks>, StartError> {
+        let Some(options) = options::hooks(config)? else {
+            return Ok(None);
+        };
+        let hooks = Hooks::new(options, self.tasks.clone(), self.stop_accepting.clone())?;
+        Ok(Some(hooks))
     }
 
     fn serve_rtmp(&self, rtmp: Arc<Rtmp>, admission: Admission, listener: TcpListener) {
@@ -182,6 +202,7 @@ impl Gateway {
             readiness: self.readiness.clone(),
             listeners: vec![("http", parts.http_counters), ("admin", counters)],
             access: parts.access,
+            hooks: parts.hooks,
             max_streams: config.metrics.max_streams as usize,
             version: env!("CARGO_PKG_VERSION"),
             process: ProcessState {
@@ -249,6 +270,9 @@ fn live_access(config: &Config, gate: &Arc<Gate>) -> Result<Option<LiveAccess>, 
     let sessions = HlsSessions {
         tickets: Tickets::random().ok_or(StartError::NoRandomNumbers)?,
         lifetime: config.auth.session_lifetime.into(),
+        guests: gate
+            .sees_viewers_off()
+            .then(|| HlsGuests::new(config.hls.idle_stop.into())),
     };
     Ok(Some(LiveAccess {
         gate: gate.clone(),

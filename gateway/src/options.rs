@@ -1,12 +1,14 @@
 //! From the configuration to the options of each part.
 
-use spillway_config::{Config, HlsMode as ConfigHlsMode, Memory};
+use spillway_config::{Config, HlsMode as ConfigHlsMode, HookEvent, HookFail, Memory};
+use spillway_hooks::{EventKind, HookError, HookOptions};
 use spillway_hub::{Flush, HlsMode, HlsOptions, HubOptions};
 use spillway_rtmp::limits::ReaderLimits;
 use spillway_web::AdminAccess;
 
 use crate::auth;
 use crate::cgroup;
+use crate::random;
 use crate::rtmp::RtmpOptions;
 
 /// `limits.memory = "auto"` where the system does not say how much there is: a small machine's.
@@ -72,6 +74,49 @@ fn hls(config: &Config) -> HlsOptions {
         max_segment_duration: hls.max_segment_duration.into(),
         max_bytes: hls.max_bytes.as_usize(),
         end_retain: hls.end_retain.into(),
+    }
+}
+
+/// The hook's options, if there is an endpoint.
+///
+/// # Errors
+/// When its address is none.
+pub(crate) fn hooks(config: &Config) -> Result<Option<HookOptions>, HookError> {
+    let hooks = &config.hooks;
+    if !hooks.is_set() {
+        return Ok(None);
+    }
+    let secret = hooks
+        .secret
+        .is_set()
+        .then(|| hooks.secret.expose().as_bytes().to_vec());
+    Ok(Some(HookOptions {
+        uri: hooks.url.parse().map_err(|_| HookError::Address)?,
+        secret,
+        ca_file: (!hooks.ca_file.is_empty()).then(|| hooks.ca_file.clone().into()),
+        events: hooks
+            .events
+            .iter()
+            .filter_map(|event| hook_event(*event))
+            .collect(),
+        timeout: hooks.timeout.into(),
+        retries: hooks.retries,
+        fail_open: hooks.fail == HookFail::Open,
+        cache: hooks.cache.into(),
+        max_in_flight: hooks.max_in_flight as usize,
+        max_sessions: hooks.max_sessions as usize,
+        random: random::number,
+    }))
+}
+
+fn hook_event(event: HookEvent) -> Option<EventKind> {
+    match event {
+        HookEvent::Connect => Some(EventKind::Connect),
+        HookEvent::Publish => Some(EventKind::Publish),
+        HookEvent::Unpublish => Some(EventKind::Unpublish),
+        HookEvent::Play => Some(EventKind::Play),
+        HookEvent::Stop => Some(EventKind::Stop),
+        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ pub mod flv;
 pub mod frames;
 pub mod gateway;
 pub mod hls;
+pub mod hook;
 pub mod http;
 pub mod jwt;
 pub mod metrics;

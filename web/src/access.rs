@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use spillway_access::{Action, Grant, Params, Reason, Refusal, Tickets};
-use spillway_hub::{Counter, SessionInfo, StreamKey};
+use spillway_hub::{Counter, EndReason, PublishTerms, SessionInfo, StreamKey};
+use tokio_util::sync::CancellationToken;
+
+use crate::live::HlsGuests;
 
 /// Somebody at the door.
 #[derive(Debug, Clone)]
@@ -37,12 +40,26 @@ pub struct Pass {
     pub grant: Grant,
     /// The stream to publish in place of the one that was named, as where the name was a secret.
     pub stream: Option<StreamKey>,
-    /// Held for as long as the session runs; whoever gave it learns of its end when it is dropped.
-    pub lease: Option<Lease>,
+    /// What the stream may have that is published.
+    pub terms: PublishTerms,
+    /// Held for as long as the session runs.
+    pub lease: Option<Box<dyn Lease>>,
 }
 
-/// See [`Pass::lease`].
-pub type Lease = Box<dyn Send + Sync>;
+/// Held for as long as a session runs; whoever gave it learns of the end when it is dropped.
+pub trait Lease: Send + Sync {
+    /// Says why the session ends, just before it does.
+    fn ends(&self, reason: EndReason);
+}
+
+impl Pass {
+    /// Ends the session before it has begun.
+    pub fn end(self, reason: EndReason) {
+        if let Some(lease) = self.lease {
+            lease.ends(reason);
+        }
+    }
+}
 
 impl Debug for Pass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,6 +89,17 @@ pub struct HlsSessions {
     pub tickets: Tickets,
     /// How long one goes on before its viewer is asked again.
     pub lifetime: Duration,
+    /// Those whose end somebody wants to know; without it nobody does.
+    pub guests: Option<HlsGuests>,
+}
+
+impl HlsSessions {
+    /// Lets go of sessions that are over, until `shutdown`.
+    pub async fn see_off(&self, shutdown: CancellationToken) {
+        if let Some(guests) = &self.guests {
+            guests.watch(shutdown).await;
+        }
+    }
 }
 
 /// Decisions by what was wanted and what came of it.

@@ -14,15 +14,16 @@ use crate::units::Period;
 #[non_exhaustive]
 pub struct Auth {
     /// Who may publish: `"local"` (programs on this machine without a key, everybody else with one), `"keys"` (everybody
-    /// with a key), `"token"` (everybody with a signed link or a JWT) or `"open"` (everybody).
+    /// with a key), `"token"` (everybody with a signed link or a JWT), `"hook"` (whom the program at `hooks.url` lets in)
+    /// or `"open"` (everybody).
     pub publish: PublishPolicy,
     /// Keys for publishing, each either a text, good for every stream, or a table of `stream` (a pattern such as `"live/*"`,
     /// default every stream) and `key`, or `key_file` (a file that holds the key). The publisher adds `?key=THE-KEY` to the
     /// stream name.
     #[serde(deserialize_with = "one_or_many")]
     pub publish_keys: Vec<AccessKey>,
-    /// Who may play: `"open"` (everybody), `"keys"` (everybody with one of `auth.play_keys`) or `"token"` (everybody with a
-    /// signed link or a JWT). It holds for RTMP, HTTP-FLV, WebSocket-FLV and HLS alike.
+    /// Who may play: `"open"` (everybody), `"keys"` (everybody with one of `auth.play_keys`), `"token"` (everybody with a
+    /// signed link or a JWT) or `"hook"` (whom the program at `hooks.url` lets in). It holds for RTMP, HTTP-FLV, WebSocket-FLV and HLS alike.
     pub play: PlayPolicy,
     /// Keys for playing, in the form of `auth.publish_keys`. The viewer adds `?key=THE-KEY` to the address.
     #[serde(deserialize_with = "one_or_many")]
@@ -99,6 +100,8 @@ pub enum PublishPolicy {
     Keys,
     /// Everybody with a signed link or a JWT.
     Token,
+    /// Whom the program at `hooks.url` lets in.
+    Hook,
     /// Everybody, without a key.
     Open,
 }
@@ -115,4 +118,6 @@ pub enum PlayPolicy {
     Keys,
     /// Everybody with a signed link or a JWT.
     Token,
+    /// Whom the program at `hooks.url` lets in.
+    Hook,
 }

@@ -3,6 +3,7 @@
 mod access_key;
 mod auth;
 mod hls;
+mod hooks;
 mod limits;
 mod observe;
 mod one_or_many;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use access_key::AccessKey;
 pub use auth::{Auth, Jwt, PlayPolicy, PublishPolicy};
 pub use hls::{Hls, HlsMode};
+pub use hooks::{HookEvent, HookFail, Hooks};
 pub use limits::{Limits, MAX_MESSAGE_BYTES, Memory};
 pub use observe::{Log, LogFormat, LogLevel, Metrics};
 pub use play::{Flush, Play};
@@ -45,6 +47,8 @@ pub struct Config {
     pub hls: Hls,
     /// Who may publish and who may play.
     pub auth: Auth,
+    /// A program that is asked about publishers and viewers, and told of them.
+    pub hooks: Hooks,
     /// Logs, written to standard error.
     pub log: Log,
     /// Prometheus metrics, served by the admin listener at `/metrics`.

@@ -1,5 +1,6 @@
 //! Who may publish and who may play: the one place that decides, for every way in.
 
+mod hook;
 mod key_place;
 mod key_set;
 mod rules;
@@ -13,9 +14,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use spillway_access::{
-    Action, Decision, KeySet, Ledger, LedgerOptions, Mode, Policy, Reason, Refusal, Request, parameter,
+    Action, Decision, Grant, KeySet, Ledger, LedgerOptions, Mode, Policy, Reason, Refusal, Request, parameter,
 };
 use spillway_config::constant_time_eq;
+use spillway_hooks::{EventKind, Guest, Hooks};
+use spillway_hub::SessionInfo;
+use spillway_rtmp::name::StreamPath;
 use spillway_web::{AccessCounters, Gatekeeper, Pass, Visit};
 
 use crate::rtmp::LogBudget;
@@ -38,6 +42,7 @@ pub(crate) struct Gate {
     ledger: Mutex<Ledger>,
     counters: Arc<AccessCounters>,
     log_budget: Arc<LogBudget>,
+    hooks: Option<Hooks>,
     /// A key of this process's own, for the demo's publisher.
     own_key: Option<String>,
 }
@@ -51,6 +56,7 @@ impl Gate {
         rules: &spillway_config::Auth,
         own_key: Option<String>,
         log_budget: Arc<LogBudget>,
+        hooks: Option<Hooks>,
     ) -> Result<Self, KeySetError> {
         let counters = Arc::<AccessCounters>::default();
         let (key_source, keys) = key_set::KeySource::open(&rules.jwt)?.unzip();
@@ -66,6 +72,7 @@ impl Gate {
             })),
             counters,
             log_budget,
+            hooks,
             own_key,
         })
     }
@@ -78,7 +85,7 @@ impl Gate {
     /// Whether nothing is asked of viewers, so that nobody needs to look at them.
     pub(crate) fn is_open_to_viewers(&self) -> bool {
         let play = self.policy.side(Action::Play);
-        play.mode == Mode::Open && play.addresses.is_empty()
+        play.mode == Mode::Open && play.addresses.is_empty() && self.watcher(Action::Play).is_none()
     }
 
     async fn judge(&self, visit: &Visit, now: u64) -> Result<Pass, Refusal> {
@@ -101,12 +108,81 @@ impl Gate {
             decision = self.policy.decide(&request, &self.keys.load());
         }
         match decision {
-            Decision::Granted(grant) => Ok(Pass {
-                grant,
-                ..Pass::default()
-            }),
+            Decision::Granted(grant) => Ok(self.granted(visit, grant)),
             Decision::Refused(refusal) => Err(refusal),
-            Decision::AskHook => Err(Refusal::new(Reason::HookFailed, "the server has nobody to ask")),
+            Decision::AskHook => match &self.hooks {
+                Some(hooks) => hook::ask(hooks, visit).await,
+                None => Err(Refusal::new(Reason::HookFailed, "the server has nobody to ask")),
+            },
+        }
+    }
+
+    /// The hook that is told of such sessions whatever decides on them.
+    fn watcher(&self, action: Action) -> Option<&Hooks> {
+        self.hooks
+            .as_ref()
+            .filter(|hooks| hooks.sends(hook::kind(action)))
+    }
+
+    fn granted(&self, visit: &Visit, mut grant: Grant) -> Pass {
+        let lease = self.watcher(visit.action).map(|hooks| hook::tell(hooks, visit));
+        // Whose end is to be known has to be known again.
+        grant.open &= lease.is_none();
+        Pass {
+            grant,
+            lease,
+            ..Pass::default()
+        }
+    }
+
+    /// Whether the end of each viewer is to be told to somebody.
+    pub(crate) fn sees_viewers_off(&self) -> bool {
+        let by_hook = self.policy.side(Action::Play).mode == Mode::Hook;
+        self.hooks.is_some() && by_hook || self.watcher(Action::Play).is_some()
+    }
+
+    /// Whether the hook is asked about RTMP clients as soon as they connect.
+    pub(crate) fn asks_of_clients(&self) -> bool {
+        let wants = |hooks: &Hooks| hooks.sends(EventKind::Connect);
+        self.hooks.as_ref().is_some_and(wants)
+    }
+
+    /// Asks the hook about an RTMP client that has connected.
+    ///
+    /// # Errors
+    /// What to tell the client.
+    pub(crate) async fn connect(&self, session: SessionInfo, app: &StreamPath) -> Result<(), Refusal> {
+        let Some(hooks) = &self.hooks else { return Ok(()) };
+        let guest = Guest {
+            kind: EventKind::Connect,
+            protocol: session.protocol.label(),
+            peer: session.peer.ip(),
+            app: app.path.clone(),
+            stream: None,
+            params: app.params.clone(),
+        };
+        let Err(denied) = hooks.ask(guest).await else {
+            return Ok(());
+        };
+        let refusal = hook::refusal(denied);
+        if let Some(left_out) = self.log_budget.take() {
+            tracing::warn!(
+                session = %session.id, peer = %session.peer, reason = refusal.reason.label(), left_out,
+                "client refused: {}", refusal.text
+            );
+        }
+        Err(refusal)
+    }
+
+    /// The stream's name as the log may show it: where the hook gives publishers' streams their names, what they come
+    /// with may be a secret.
+    fn shown<'a>(&self, visit: &'a Visit) -> &'a str {
+        let is_secret =
+            visit.action == Action::Publish && self.policy.side(Action::Publish).mode == Mode::Hook;
+        if is_secret {
+            visit.stream.app()
+        } else {
+            visit.stream.as_str()
         }
     }
 
@@ -150,7 +226,7 @@ impl Gate {
             };
             tracing::warn!(
                 session = %session.id, peer = %session.peer, protocol = session.protocol.label(),
-                stream = %visit.stream, reason = refusal.reason.label(), left_out,
+                stream = self.shown(visit), reason = refusal.reason.label(), left_out,
                 "{who} refused: {}", refusal.text
             );
         }

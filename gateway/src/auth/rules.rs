@@ -12,6 +12,7 @@ pub(super) fn policy(auth: &Auth) -> Policy {
                 PublishPolicy::Open => Mode::Open,
                 PublishPolicy::Local => Mode::Local,
                 PublishPolicy::Token => Mode::Token,
+                PublishPolicy::Hook => Mode::Hook,
                 _ => Mode::Keys,
             },
             keys: auth.publish_keys.clone(),
@@ -21,6 +22,7 @@ pub(super) fn policy(auth: &Auth) -> Policy {
             mode: match auth.play {
                 PlayPolicy::Open => Mode::Open,
                 PlayPolicy::Token => Mode::Token,
+                PlayPolicy::Hook => Mode::Hook,
                 _ => Mode::Keys,
             },
             keys: auth.play_keys.clone(),

@@ -8,7 +8,12 @@ use spillway_hub::{Protocol, SessionInfo, StreamKey};
 use super::*;
 
 fn gate_of(rules: &spillway_config::Auth) -> Result<Gate, KeySetError> {
-    Gate::new(rules, Some("own-own-own".into()), Arc::new(LogBudget::new()))
+    Gate::new(
+        rules,
+        Some("own-own-own".into()),
+        Arc::new(LogBudget::new()),
+        None,
+    )
 }
 
 fn gate(toml: &str) -> Gate {

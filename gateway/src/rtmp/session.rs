@@ -28,7 +28,7 @@ use super::exit::{Exit, limit_of};
 use super::input::{READ_BUFFER, read_once};
 use super::player::{Player, PlayerWake, Wish};
 use crate::random;
-use requests::{Asking, Attaching, NoPlay, Stay};
+use requests::{Asking, Attaching, Connecting, NoPlay, Stay};
 
 /// A deadline for what has none.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -83,6 +83,7 @@ pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, 
         stalled_since: None,
         counted_bytes: 0,
         stay: Stay::default(),
+        connecting: None,
         rtmp,
     };
     let exit = connection.run(shutdown).await;
@@ -104,6 +105,8 @@ struct Connection {
     /// Bytes of incoming messages that the process's count knows of.
     counted_bytes: usize,
     stay: Stay,
+    /// Until the first request.
+    connecting: Option<Connecting>,
 }
 
 /// What woke the connection.
@@ -303,7 +306,7 @@ impl Connection {
     fn event(&mut self, event: ServerEvent) -> Result<(), Exit> {
         match event {
             ServerEvent::HandshakeDone => {}
-            ServerEvent::Connected(connect) => self.info.enhanced = connect.enhanced,
+            ServerEvent::Connected(connect) => self.connect(&connect),
             ServerEvent::PublishRequested { request, stream } => self.publish(request, &stream)?,
             ServerEvent::PlayRequested { request, stream } => self.play(request, &stream)?,
             ServerEvent::Media {
@@ -429,7 +432,7 @@ impl Connection {
             State::Playing(player) => player.end(reason, &mut self.batch),
             State::Starting | State::Asking { .. } | State::Attaching { .. } | State::Closing { .. } => {}
         }
-        self.stay = Stay::default();
+        std::mem::take(&mut self.stay).end(reason);
     }
 
     /// Writes until everything is out or the socket takes no more.

@@ -7,6 +7,7 @@ use prometheus::process_collector::ProcessCollector;
 use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
 use spillway_access::{Action, Reason};
+use spillway_hooks::HookMetrics;
 use spillway_hub::{DropReason, EndReason, Hub, Limit, Phase, Protocol, StreamSnapshot};
 
 use super::AdminState;
@@ -30,12 +31,17 @@ impl Metrics {
     pub(super) fn new(state: AdminState, guard: Arc<Guard>) -> Self {
         let registry = Registry::new();
         let delay = state.process.scheduler_delay.histogram();
+        let hooks = state
+            .hooks
+            .as_ref()
+            .map(HookMetrics::collectors)
+            .unwrap_or_default();
         let collectors: [Option<Box<dyn Collector>>; 3] = [
             Some(Box::new(HubCollector::new(state, guard))),
             Some(Box::new(ProcessCollector::for_self())),
             delay.map(|histogram| Box::new(histogram) as Box<dyn Collector>),
         ];
-        for collector in collectors.into_iter().flatten() {
+        for collector in collectors.into_iter().flatten().chain(hooks) {
             if let Err(error) = registry.register(collector) {
                 tracing::error!(%error, "a metrics collector was refused; its metrics are missing");
             }

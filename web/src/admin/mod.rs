@@ -15,6 +15,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use spillway_hooks::HookMetrics;
 use spillway_hub::{Hub, StreamKey};
 
 use crate::access::AccessCounters;
@@ -43,6 +44,8 @@ pub struct AdminState {
     pub listeners: Vec<(&'static str, Arc<ServeCounters>)>,
     /// What came of requests to publish and to play.
     pub access: Arc<AccessCounters>,
+    /// What is counted of the hook, if there is one.
+    pub hooks: Option<HookMetrics>,
     /// The streams that get series of their own in `/metrics`; the others are summed as `_other`.
     pub max_streams: usize,
     /// The version that `spillway_build_info` shows.

@@ -19,6 +19,7 @@ fn router(hub: &Hub, readiness: &Readiness, max_streams: usize) -> Router {
         readiness: readiness.clone(),
         listeners: vec![("http", Arc::default()), ("admin", Arc::default())],
         access: Arc::default(),
+        hooks: None,
         max_streams,
         version: "1.2.3",
         process: ProcessState::default(),
@@ -183,6 +184,7 @@ async fn metrics_tell_what_the_scheduler_does_to_the_process() {
             readiness: Readiness::default(),
             listeners: vec![],
             access: Arc::default(),
+            hooks: None,
             max_streams: 1,
             version: "1.2.3",
             process: ProcessState {

@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use spillway_access::{Action, Params, Reason, Refusal, TICKET_PARAMETER, Ticket, parameter};
 use spillway_hub::{Hub, Limit, Protocol, StreamKey};
 
+use super::route::Target;
 use super::{connection_of, session};
 use crate::access::{Gatekeeper, HlsSessions, Pass, Visit};
 
@@ -65,25 +66,49 @@ impl LiveAccess {
         &self,
         hub: &Hub,
         visit: &Visit,
-        is_segment: bool,
+        target: Target<'_>,
     ) -> Result<Option<Ticket>, Refusal> {
         let now = self.gate.now();
+        let is_segment = matches!(target, Target::Segment { .. });
         let grace = if is_segment { SEGMENT_GRACE_S } else { 0 };
-        if let Some(ticket) = self.ticket_of(visit, now.saturating_sub(grace)) {
+        let ticket = self.ticket_of(visit, now.saturating_sub(grace));
+        let known = ticket.filter(|ticket| self.goes_on(*ticket, is_segment));
+        if let Some(ticket) = known.or_else(|| self.returning(visit, target)) {
             if self.gate.lets_in(visit.ip()) {
                 return Ok(Some(ticket));
             }
             hub.stats().refused(Limit::Auth);
             return Err(Refusal::new(Reason::Address, "this address is not let in here"));
         }
-        let Pass { grant, .. } = Self::decide(Some(self), hub, visit).await?;
+        let Pass { grant, lease, .. } = Self::decide(Some(self), hub, visit).await?;
+        if grant.open {
+            return Ok(None);
+        }
         let longest = self.sessions.lifetime;
         let lifetime = grant.lifetime.map_or(longest, |lifetime| lifetime.min(longest));
-        Ok((!grant.open).then(|| Ticket {
+        let ticket = Ticket {
             until: now.saturating_add(lifetime.as_secs()),
             number: visit.session.id.get(),
             address_bound: grant.address_bound,
-        }))
+        };
+        if let Some(guests) = &self.sessions.guests {
+            guests.came(visit, ticket, lifetime, lease);
+        }
+        Ok(Some(ticket))
+    }
+
+    /// Whether the session of a ticket goes on. One that was told to be over is asked about anew with its next playlist.
+    fn goes_on(&self, ticket: Ticket, is_segment: bool) -> bool {
+        let guests = self.sessions.guests.as_ref();
+        guests.is_none_or(|guests| guests.asks(ticket) || is_segment)
+    }
+
+    /// A player that was given the address of the media playlist or of a segment, and so has no ticket, is still one
+    /// session. Who asks for a multivariant playlist begins one.
+    fn returning(&self, visit: &Visit, target: Target<'_>) -> Option<Ticket> {
+        let begins = matches!(target, Target::Multivariant(_) | Target::MultivariantOuter(_));
+        let guests = self.sessions.guests.as_ref().filter(|_| !begins)?;
+        guests.returns(visit)
     }
 
     fn ticket_of(&self, visit: &Visit, now: u64) -> Option<Ticket> {

@@ -72,7 +72,7 @@ pub(super) async fn answer(
         match hub.attach(&key, info).await {
             Ok(viewer) => Response::new(body(viewer, pass, connection, parts.version)),
             Err(error) => {
-                refused(hub, &info, error);
+                pass.end(refused(hub, &info, error));
                 return refusal(error);
             }
         }
@@ -114,7 +114,7 @@ fn body(viewer: Viewer, pass: Pass, connection: Connection, version: Version) ->
     let feed = Feed {
         way: Some(way),
         ends: pass.grant.lifetime.map(|lifetime| Instant::now() + lifetime),
-        _lease: pass.lease,
+        lease: pass.lease,
         connection,
         header: Some(header),
     };
@@ -161,7 +161,7 @@ struct Feed {
     header: Option<Bytes>,
     /// When the time granted is over.
     ends: Option<Instant>,
-    _lease: Option<Lease>,
+    lease: Option<Box<dyn Lease>>,
 }
 
 impl Feed {
@@ -192,6 +192,9 @@ impl Feed {
     }
 
     fn end(&mut self, reason: EndReason) {
+        if let Some(lease) = self.lease.take() {
+            lease.ends(reason);
+        }
         if reason == EndReason::Stalled {
             self.connection.note_stalled();
         }

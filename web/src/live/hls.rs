@@ -52,8 +52,7 @@ pub(super) async fn answer(
         };
     };
     let visit = door::visit(Protocol::Hls, &key, request);
-    let is_segment = matches!(target, Target::Segment { .. });
-    let ticket = match access.hls(hub, &visit, is_segment).await {
+    let ticket = match access.hls(hub, &visit, target).await {
         Ok(ticket) => ticket,
         Err(refusal) => return answer::denied(&refusal),
     };

@@ -4,6 +4,7 @@ mod door;
 mod drive;
 mod flv;
 mod hls;
+mod hls_guests;
 mod player;
 mod route;
 mod streams;
@@ -23,6 +24,7 @@ use crate::assets;
 use crate::http::{answer, cors};
 use crate::serve::Connection;
 pub use door::LiveAccess;
+pub use hls_guests::HlsGuests;
 use route::Target;
 use streams::StreamList;
 
@@ -155,13 +157,14 @@ fn connection_of(extensions: &axum::http::Extensions) -> Connection {
     extensions.get::<Connection>().cloned().unwrap_or_default()
 }
 
-/// Counts a viewer that gets no stream.
-fn refused(hub: &Hub, info: &SessionInfo, error: AttachError) {
+/// Counts a viewer that gets no stream; gives the reason it goes under.
+fn refused(hub: &Hub, info: &SessionInfo, error: AttachError) -> EndReason {
     let reason = match error {
         AttachError::NotFound => EndReason::NotFound,
         _ => EndReason::Refused,
     };
     count_refusal(hub, info, reason, &error);
+    reason
 }
 
 fn count_refusal(hub: &Hub, info: &SessionInfo, reason: EndReason, why: &dyn std::error::Error) {

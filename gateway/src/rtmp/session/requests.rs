@@ -4,13 +4,14 @@ use std::future::Future;
 use std::pin::Pin;
 
 use futures_util::FutureExt;
-use spillway_access::{Action, Refusal};
+use spillway_access::{Action, Reason, Refusal};
 use spillway_hub::{AttachError, EndReason, Limit, Protocol, StreamKey, Viewer};
 use spillway_rtmp::command::status::code;
 use spillway_rtmp::name::StreamPath;
-use spillway_rtmp::session::server::{PlayRefusal, PublishRefusal, RequestId};
+use spillway_rtmp::session::server::{ConnectInfo, PlayRefusal, PublishRefusal, RequestId};
 use spillway_web::{Gatekeeper, Lease, Pass, Visit};
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::super::exit::Exit;
 use super::super::player::Player;
@@ -20,6 +21,9 @@ use super::{Connection, NEVER, State};
 pub(super) type Asking = Pin<Box<dyn Future<Output = Result<Pass, Refusal>> + Send>>;
 /// A player's request, on its way to a decision and then to the stream.
 pub(super) type Attaching = Pin<Box<dyn Future<Output = Result<(Viewer, Pass), NoPlay>> + Send>>;
+
+/// What is being found out about a client.
+pub(super) type Connecting = AbortOnDropHandle<Result<(), Refusal>>;
 
 /// Why there is nothing to play.
 pub(super) enum NoPlay {
@@ -33,7 +37,16 @@ pub(super) struct Stay {
     /// When it ends.
     pub(super) until: Option<Instant>,
     /// Dropped at the end, which tells whoever granted it.
-    _lease: Option<Lease>,
+    lease: Option<Box<dyn Lease>>,
+}
+
+impl Stay {
+    /// Over for this reason.
+    pub(super) fn end(self, reason: EndReason) {
+        if let Some(lease) = self.lease {
+            lease.ends(reason);
+        }
+    }
 }
 
 impl From<Pass> for Stay {
@@ -43,12 +56,44 @@ impl From<Pass> for Stay {
                 .grant
                 .lifetime
                 .map(|lifetime| Instant::now() + lifetime.min(NEVER)),
-            _lease: pass.lease,
+            lease: pass.lease,
         }
     }
 }
 
+/// Waits for what the hook says of the client, if it is being asked.
+async fn connected(connecting: Option<Connecting>) -> Result<(), Refusal> {
+    match connecting {
+        // A task that panicked has decided nothing.
+        Some(connecting) => connecting.await.unwrap_or_else(|_| {
+            let text = "the server failed to decide on this connection; connect again";
+            Err(Refusal::new(Reason::HookFailed, text))
+        }),
+        None => Ok(()),
+    }
+}
+
+fn reason_of(error: AttachError) -> EndReason {
+    match error {
+        AttachError::NotFound => EndReason::NotFound,
+        _ => EndReason::Refused,
+    }
+}
+
 impl Connection {
+    /// Has the hook asked about the client while it goes on; whoever is refused hears of it when it wants something.
+    pub(super) fn connect(&mut self, connect: &ConnectInfo) {
+        self.info.enhanced = connect.enhanced;
+        if !self.rtmp.gate.asks_of_clients() {
+            return;
+        }
+        let (gate, session) = (self.rtmp.gate.clone(), self.info);
+        let app = StreamPath::new(&connect.app, &connect.tc_url, "");
+        self.connecting = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            gate.connect(session, &app).await
+        })));
+    }
+
     pub(super) fn publish(&mut self, request: RequestId, stream: &StreamPath) -> Result<(), Exit> {
         let key = match StreamKey::parse(&stream.path) {
             Ok(key) => key,
@@ -56,7 +101,11 @@ impl Connection {
         };
         let visit = self.visit(Action::Publish, &key, stream);
         let gate = self.rtmp.gate.clone();
-        let mut asking: Asking = Box::pin(async move { gate.decide(&visit).await });
+        let connecting = self.connecting.take();
+        let mut asking: Asking = Box::pin(async move {
+            connected(connecting).await?;
+            gate.decide(&visit).await
+        });
         // Most decisions wait for nothing, and then neither does the publisher.
         let decided = asking.as_mut().now_or_never();
         let state = State::Asking {
@@ -96,6 +145,7 @@ impl Connection {
                 if !self.session.accept_publish(request)? {
                     return Ok(()); // withdrawn meanwhile
                 }
+                publisher.set_terms(pass.terms);
                 let lost = Box::pin(publisher.lost().cancelled_owned());
                 let state = State::Publishing {
                     publisher,
@@ -106,7 +156,10 @@ impl Connection {
                 self.stay = pass.into();
                 self.take_what_waited()
             }
-            Err(error) => self.refuse_publish(request, PublishRefusal::Denied, &error.to_string()),
+            Err(error) => {
+                pass.end(EndReason::Refused);
+                self.refuse_publish(request, PublishRefusal::Denied, &error.to_string())
+            }
         }
     }
 
@@ -147,10 +200,17 @@ impl Connection {
             Ok(key) => {
                 let visit = self.visit(Action::Play, &key, stream);
                 let rtmp = self.rtmp.clone();
+                let connecting = self.connecting.take();
                 let attaching: Attaching = Box::pin(async move {
+                    connected(connecting).await.map_err(NoPlay::Denied)?;
                     let pass = rtmp.gate.decide(&visit).await.map_err(NoPlay::Denied)?;
-                    let attached = rtmp.hub.attach(&visit.stream, visit.session).await;
-                    attached.map(|viewer| (viewer, pass)).map_err(NoPlay::NotAttached)
+                    match rtmp.hub.attach(&visit.stream, visit.session).await {
+                        Ok(viewer) => Ok((viewer, pass)),
+                        Err(error) => {
+                            pass.end(reason_of(error));
+                            Err(NoPlay::NotAttached(error))
+                        }
+                    }
                 });
                 self.change_state(State::Attaching { request, attaching }, EndReason::Client);
                 Ok(())

@@ -69,6 +69,7 @@ fn house(hub: &Hub) -> House {
         source.gop(60);
     }
     let sessions = HlsSessions {
+        guests: None,
         tickets: Tickets::random().unwrap(),
         lifetime: Duration::from_secs(3600),
     };

@@ -120,17 +120,19 @@ where
             match played {
                 Played::Out(reason) => {
                     player.end(reason);
+                    pass.end(reason);
                     let (code, text) = close_of_end(reason);
                     link.close(&mut outbox, code, text).await;
                 }
                 Played::Broken(broken) => {
                     player.end(broken.reason());
+                    pass.end(broken.reason());
                     link.end(&mut outbox, broken).await;
                 }
             }
         }
         Err(error) => {
-            refused(&hub, &info, error);
+            pass.end(refused(&hub, &info, error));
             let (code, text) = close_of_refusal(error);
             link.close(&mut outbox, code, text).await;
         }
