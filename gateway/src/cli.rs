@@ -122,10 +122,13 @@ impl Cli {
                 return Ok(ExitCode::FAILURE);
             }
         };
-        if let Err(error) = telemetry::init(&config.log) {
-            writeln!(io::stderr(), "error: {error}")?;
-            return Ok(ExitCode::FAILURE);
-        }
+        let lines = match telemetry::init(&config.log) {
+            Ok(lines) => lines,
+            Err(error) => {
+                writeln!(io::stderr(), "error: {error}")?;
+                return Ok(ExitCode::FAILURE);
+            }
+        };
         let files = limits::raise_nofile();
         for warning in config
             .warnings()
@@ -134,13 +137,15 @@ impl Cli {
         {
             tracing::warn!("{warning}");
         }
-        match crate::run(&config, self.demo) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
+        let code = match crate::run(&config, self.demo) {
+            Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 tracing::error!("{error}");
-                Ok(ExitCode::FAILURE)
+                ExitCode::FAILURE
             }
-        }
+        };
+        lines.flush();
+        Ok(code)
     }
 
     fn check(&self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<ExitCode> {

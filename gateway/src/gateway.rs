@@ -21,6 +21,7 @@ use crate::auth::{self, Gate};
 use crate::cgroup;
 use crate::demo;
 use crate::error::StartError;
+use crate::log_lines;
 use crate::net;
 use crate::options;
 use crate::random;
@@ -209,6 +210,7 @@ impl Gateway {
                 workers: parts.workers,
                 scheduler_delay: delay.clone(),
                 cpu_group: cgroup::cpu,
+                lost_log_lines: log_lines::lost_by_reason,
             },
         });
         self.admin.spawn(scheduler::probe(delay, self.stop_admin.clone()));

@@ -10,6 +10,7 @@ mod demo;
 mod error;
 mod gateway;
 mod limits;
+mod log_lines;
 mod net;
 mod options;
 mod random;

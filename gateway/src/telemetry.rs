@@ -7,6 +7,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::log_lines::LogLines;
+
 /// The environment variable that overrides `log.level`, and can set it per module.
 pub(crate) const FILTER_VARIABLE: &str = "RUST_LOG";
 
@@ -22,6 +24,12 @@ pub(crate) enum TelemetryError {
         /// What is wrong with it.
         source: tracing_subscriber::filter::ParseError,
     },
+    /// There is no thread that could write them.
+    #[error("logs need a thread of their own, and the system gives none: {source}")]
+    NoThread {
+        /// What the system says.
+        source: io::Error,
+    },
     /// The process has a logger already.
     #[error("logging was set up already: {source}")]
     AlreadySet {
@@ -30,16 +38,27 @@ pub(crate) enum TelemetryError {
     },
 }
 
-/// Sends the process's logs to standard error, as `log` and `RUST_LOG` say.
+/// Sends the process's logs to standard error, as `log` and `RUST_LOG` say, panics among them. Flush the lines given
+/// back before the process ends.
 ///
 /// # Errors
-/// [`TelemetryError`] if `RUST_LOG` does not read, or on a second call.
-pub(crate) fn init(log: &Log) -> Result<(), TelemetryError> {
+/// [`TelemetryError`] if `RUST_LOG` does not read, there is no thread to be had, or on a second call.
+pub(crate) fn init(log: &Log) -> Result<LogLines, TelemetryError> {
     let variable = std::env::var(FILTER_VARIABLE).ok();
     let filter = filter(log.level, variable.as_deref())?;
-    subscriber(log.format, filter, io::stderr().is_terminal(), io::stderr)
+    let lines = LogLines::start(io::stderr()).map_err(|source| TelemetryError::NoThread { source })?;
+    subscriber(log.format, filter, io::stderr().is_terminal(), lines.clone())
         .try_init()
-        .map_err(|source| TelemetryError::AlreadySet { source })
+        .map_err(|source| TelemetryError::AlreadySet { source })?;
+    std::panic::set_hook(Box::new(|panic| {
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("no words");
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "panic: {text}");
+    }));
+    Ok(lines)
 }
 
 /// The filter of `level`, unless the `variable` says otherwise.

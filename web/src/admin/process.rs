@@ -80,6 +80,8 @@ pub struct ProcessState {
     pub scheduler_delay: SchedulerDelay,
     /// Asks the system; called at each scrape.
     pub cpu_group: fn() -> CpuGroup,
+    /// Log lines lost so far, by reason.
+    pub lost_log_lines: fn() -> [(&'static str, u64); 2],
 }
 
 impl Default for ProcessState {
@@ -89,6 +91,7 @@ impl Default for ProcessState {
             workers: 1,
             scheduler_delay: SchedulerDelay::new(),
             cpu_group: CpuGroup::default,
+            lost_log_lines: || [("queue", 0), ("write", 0)],
         }
     }
 }
@@ -104,6 +107,12 @@ impl ProcessState {
             "Worker threads",
             &[],
             [(vec![], self.workers as f64)],
+        );
+        out.counter(
+            "spillway_log_lines_lost_total",
+            "Log lines that nobody took in time (queue) or that could not be written, for example to a full disk (write)",
+            &["reason"],
+            (self.lost_log_lines)().map(|(reason, lines)| (vec![reason], lines as f64)),
         );
         out.gauge(
             "spillway_cgroup_cpu_quota_cores",

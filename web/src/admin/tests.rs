@@ -191,6 +191,7 @@ async fn metrics_tell_what_the_scheduler_does_to_the_process() {
                 workers: 3,
                 scheduler_delay: scheduler_delay.clone(),
                 cpu_group,
+                ..ProcessState::default()
             },
         })
     };
