@@ -179,6 +179,18 @@ impl Viewer {
     }
 }
 
+/// The tags of an FLV file.
+///
+/// # Panics
+/// When it cannot be read.
+#[must_use]
+pub fn tags_of(path: &std::path::Path) -> Vec<Tag> {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut reader = Reader::default();
+    reader.push(&bytes);
+    std::iter::from_fn(|| reader.next_tag()).collect()
+}
+
 /// Writes tags as an FLV file.
 #[must_use]
 pub fn file_of(tags: &[Tag]) -> Vec<u8> {

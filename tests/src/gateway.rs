@@ -49,6 +49,7 @@ pub struct Start {
     args: Vec<String>,
     env: Vec<(String, String)>,
     address: Option<String>,
+    under: Vec<String>,
 }
 
 impl Start {
@@ -80,6 +81,13 @@ impl Start {
         self
     }
 
+    /// Starts it by another program, which is to become it: `prlimit`, `bash -c`.
+    #[must_use]
+    pub fn under(mut self, program: &[&str]) -> Self {
+        self.under = program.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
     /// Starts it and waits for the ready line.
     ///
     /// # Panics
@@ -103,7 +111,14 @@ impl Start {
             "127.0.0.1"
         };
         let mut command = match &self.address {
-            None => Command::new(binary()),
+            None => match self.under.split_first() {
+                None => Command::new(binary()),
+                Some((program, words)) => {
+                    let mut command = Command::new(program);
+                    command.args(words).arg(binary());
+                    command
+                }
+            },
             Some(address) => {
                 let mut command = Command::new("unshare");
                 let script =
@@ -231,6 +246,41 @@ impl Gateway {
             .parse()
             .expect("VmRSS in kB");
         kib * 1024
+    }
+
+    /// Files and sockets that it has open.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        let path = format!("/proc/{}/fd", self.pid());
+        let entries = std::fs::read_dir(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        entries.count()
+    }
+
+    /// Waits until it has no more than `count` files and sockets open.
+    pub async fn wait_open_files(&self, count: usize) {
+        until(secs(15), "descriptors to be freed", || async {
+            (self.open_files() <= count).then_some(())
+        })
+        .await;
+    }
+
+    /// How often publishers' sessions ended so.
+    pub async fn publisher_ends(&self, reason: &str) -> f64 {
+        let of = |sample: &crate::metrics::Sample| {
+            sample.name == "spillway_publisher_sessions_ended_total" && sample.label("reason") == Some(reason)
+        };
+        self.metrics().await.sum(of)
+    }
+
+    /// How often viewers' sessions ended so.
+    pub async fn viewer_ends(&self, reason: &str) -> f64 {
+        let of = |sample: &crate::metrics::Sample| {
+            sample.name == "spillway_viewer_sessions_ended_total" && sample.label("reason") == Some(reason)
+        };
+        self.metrics().await.sum(of)
     }
 
     /// Connections that a listener has established now.

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use spillway_rtmp::session::MediaKind;
 use spillway_rtmp::session::client::{ClientEvent, ClientMode, ClientOptions, ClientSession};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until};
 
 use crate::flv::Tag;
 use crate::slow;
@@ -126,5 +128,89 @@ impl Viewer {
     #[must_use]
     pub fn ended_with(&self) -> Option<&str> {
         self.ended_with.as_deref()
+    }
+}
+
+/// A publisher that sends what it is told, whether it makes sense or not.
+pub struct Publisher {
+    connection: Connection,
+    /// When the first tag was sent, and its time.
+    started: Option<(Instant, u32)>,
+}
+
+impl Publisher {
+    /// Connects and publishes `app/name`.
+    ///
+    /// # Errors
+    /// When the connection is refused or broken; with the server's words when it refused the publish.
+    pub async fn open(to: SocketAddr, key: &str) -> io::Result<Self> {
+        let mut connection = Connection::open(to, key, ClientMode::Publish, None).await?;
+        loop {
+            match connection.next().await? {
+                Some(ClientEvent::Ready) => break,
+                Some(ClientEvent::Refused { code, description }) => {
+                    return Err(io::Error::other(format!("{code}: {description}")));
+                }
+                Some(_) => {}
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        Ok(Self {
+            connection,
+            started: None,
+        })
+    }
+
+    /// Sends a tag, with another time if wanted.
+    ///
+    /// # Errors
+    /// When the connection broke.
+    pub async fn send(&mut self, tag: &Tag, timestamp_ms: u32) -> io::Result<()> {
+        let kind = match tag.kind {
+            8 => MediaKind::Audio,
+            9 => MediaKind::Video,
+            _ => MediaKind::Data,
+        };
+        let session = &mut self.connection.session;
+        let written = session.write_media(kind, timestamp_ms, &tag.body);
+        written.map_err(io::Error::other)?;
+        self.connection.flush().await
+    }
+
+    /// Sends tags in real time by their own times, each with the time that `map` gives it.
+    ///
+    /// # Errors
+    /// When the connection broke.
+    pub async fn play(&mut self, tags: &[Tag], map: impl Fn(u32) -> u32) -> io::Result<()> {
+        for tag in tags {
+            let (start, first_ms) = *self.started.get_or_insert((Instant::now(), tag.timestamp_ms));
+            let after = u64::from(tag.timestamp_ms.saturating_sub(first_ms));
+            sleep_until(start + Duration::from_millis(after)).await;
+            self.send(tag, map(tag.timestamp_ms)).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends bytes past all protocol.
+    ///
+    /// # Errors
+    /// When the connection broke.
+    pub async fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.connection.socket.write_all(bytes).await
+    }
+
+    /// Reads until the server ends the publish or closes; its words, if it had some.
+    pub async fn ended_with(&mut self) -> String {
+        loop {
+            match self.connection.next().await {
+                Ok(Some(ClientEvent::Refused { code, description })) => {
+                    return format!("{code}: {description}");
+                }
+                Ok(Some(ClientEvent::Ended)) => return "ended".to_owned(),
+                Ok(Some(_)) => {}
+                Ok(None) => return "closed".to_owned(),
+                Err(error) => return error.to_string(),
+            }
+        }
     }
 }
