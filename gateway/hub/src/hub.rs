@@ -9,6 +9,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use tokio::time::Instant;
 
+use crate::alone::alone;
 use crate::error::{AttachError, PublishError};
 use crate::hls::HlsStore;
 use crate::key::StreamKey;
@@ -110,7 +111,10 @@ impl Hub {
             stats: Arc::default(),
             closed: AtomicBool::new(false),
         });
-        tokio::spawn(sweep(WeakHub(Arc::downgrade(&inner))));
+        tokio::spawn(keep_sweeping(
+            WeakHub(Arc::downgrade(&inner)),
+            inner.stats.clone(),
+        ));
         Self { inner }
     }
 
@@ -341,6 +345,13 @@ async fn wait_ready(stream: &Stream, deadline: Instant) -> Result<bool, AttachEr
             Ok(Err(_)) => return Ok(false),
             Err(_) => return Err(AttachError::NotFound),
         }
+    }
+}
+
+/// Sweeps for as long as there is a hub, whatever one round comes upon.
+async fn keep_sweeping(hub: WeakHub, stats: Arc<Stats>) {
+    while alone(&stats, "sweep", sweep(hub.clone())).await.is_none() {
+        tokio::time::sleep(SWEEP_INTERVAL).await;
     }
 }
 

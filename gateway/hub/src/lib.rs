@@ -4,6 +4,7 @@
 //! one [`Frame`], framed once for every output. Viewers get a [`Viewer`] from [`Hub::attach`], packagers and
 //! analysers a [`Reader`]. The hub knows no socket.
 
+mod alone;
 mod cursor;
 mod egress;
 mod error;

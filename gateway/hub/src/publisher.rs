@@ -123,6 +123,6 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        self.finish(EndReason::Client);
+        self.finish(EndReason::of_drop());
     }
 }

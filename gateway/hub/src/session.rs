@@ -95,6 +95,15 @@ impl EndReason {
         Self::Internal,
     ];
 
+    /// Why a session ends whose end nobody gave a reason for: its task panicked, or was dropped with its connection.
+    pub fn of_drop() -> Self {
+        if std::thread::panicking() {
+            Self::Internal
+        } else {
+            Self::Client
+        }
+    }
+
     /// The label used in logs and metrics.
     pub fn label(self) -> &'static str {
         match self {

@@ -429,6 +429,11 @@ impl Stream {
         self.lanes.sit(self, kind, self.options.workers, sink, next, sent)
     }
 
+    /// The process-wide counters.
+    pub(crate) fn process_stats(&self) -> Arc<Stats> {
+        self.process_stats.clone()
+    }
+
     /// Counts bytes written to viewers.
     pub(crate) fn count_sent(&self, protocol: Protocol, bytes: u64) {
         self.stats.bytes_out[protocol.index()].add(bytes);

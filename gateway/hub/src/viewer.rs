@@ -294,6 +294,6 @@ impl Viewer {
 
 impl Drop for Viewer {
     fn drop(&mut self) {
-        self.finish(EndReason::Client);
+        self.finish(EndReason::of_drop());
     }
 }

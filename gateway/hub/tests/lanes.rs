@@ -21,6 +21,7 @@ struct Pipe {
     room: AtomicUsize,
     writes: AtomicUsize,
     broken: std::sync::atomic::AtomicBool,
+    panics: std::sync::atomic::AtomicBool,
 }
 
 impl Pipe {
@@ -34,6 +35,7 @@ impl Pipe {
 
 impl Sink for Pipe {
     fn try_write_slices(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        assert!(!self.panics.swap(false, Ordering::Relaxed), "a bug in one write");
         if self.broken.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -312,5 +314,40 @@ async fn a_header_that_a_full_socket_did_not_take_is_sent_later() {
             .lock()
             .windows(other.len())
             .any(|bytes| bytes == other)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_lane_hands_everybody_back_and_is_counted() {
+    let hub = Hub::new(HubOptions::default());
+    let mut source = Source::start(&hub);
+    source.frame(100);
+    let mut drivers = Vec::new();
+    for _ in 0..3 {
+        let mut driver = Driver::attach(&hub, Format::Flv, Pipe::new(usize::MAX)).await;
+        driver.drive();
+        drivers.push(driver);
+    }
+    settle().await;
+    drivers[1].pipe.panics.store(true, Ordering::Relaxed);
+    source.frame(100);
+    settle().await;
+    assert_eq!(hub.stats().panics.get(), 1);
+    for driver in &mut drivers {
+        let seat = driver.seat.take().unwrap();
+        tokio::time::timeout(Duration::from_secs(1), seat.handed_back())
+            .await
+            .unwrap();
+        driver.seat = Some(seat);
+        driver.drive();
+    }
+    for _ in 0..3 {
+        source.frame(100);
+        settle().await;
+    }
+    let first = drivers[0].pipe.taken.lock().clone();
+    assert!(
+        drivers.iter().all(|driver| *driver.pipe.taken.lock() == first),
+        "all of them go on in a new lane"
     );
 }

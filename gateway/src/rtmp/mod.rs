@@ -6,6 +6,7 @@ mod log_budget;
 mod player;
 mod session;
 
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,14 +108,48 @@ pub(crate) async fn listen(
     }
 }
 
-/// Runs one session; a panic in it ends only itself.
-async fn run(rtmp: Arc<Rtmp>, socket: TcpStream, peer: std::net::SocketAddr, shutdown: CancellationToken) {
+/// Runs one session.
+async fn run(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
     let hub = rtmp.hub.clone();
+    alone(&hub, peer, session::serve(rtmp, socket, peer, shutdown)).await;
+}
+
+/// Counts a connection for as long as its session runs; a panic in it ends only itself.
+async fn alone(hub: &Hub, peer: SocketAddr, session: impl Future<Output = ()>) {
     hub.stats().rtmp_connections.add(1);
-    let session = AssertUnwindSafe(session::serve(rtmp, socket, peer, shutdown)).catch_unwind();
-    if session.await.is_err() {
+    if AssertUnwindSafe(session).catch_unwind().await.is_err() {
         hub.stats().panics.add(1);
         tracing::error!(%peer, "an RTMP session panicked; its connection is closed");
     }
     hub.stats().rtmp_connections.sub(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use spillway_hub::{EndReason, HubOptions, Protocol, SessionInfo, StreamKey};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_that_panics_ends_alone_gives_its_stream_back_and_is_counted() {
+        let hub = Hub::new(HubOptions::default());
+        let peer = SocketAddr::from(([127, 0, 0, 1], 9));
+        let publish = |name| {
+            let info = SessionInfo::new(Protocol::Rtmp, peer);
+            hub.publish(StreamKey::parse(name).unwrap(), info).unwrap()
+        };
+        let other = publish("live/other");
+        let publisher = publish("live/a");
+        let stream = publisher.stream().clone();
+        alone(&hub, peer, async move {
+            let _owner = publisher;
+            panic!("a test");
+        })
+        .await;
+        assert_eq!(hub.stats().panics.get(), 1);
+        assert_eq!(hub.stats().rtmp_connections.get(), 0);
+        assert_eq!(hub.stats().publisher_ends(EndReason::Internal), 1);
+        assert_eq!(stream.phase(), spillway_hub::Phase::Away);
+        assert_eq!(other.stream().phase(), spillway_hub::Phase::Live);
+    }
 }

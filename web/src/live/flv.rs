@@ -228,7 +228,7 @@ impl Drop for Feed {
         self.end(if self.connection.stalled() {
             EndReason::Stalled
         } else {
-            EndReason::Client
+            EndReason::of_drop()
         });
     }
 }

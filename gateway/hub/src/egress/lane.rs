@@ -12,6 +12,7 @@ use {socket2::SockRef, tokio::io::Interest};
 use super::batch::Batch;
 use super::flush::{Flush, Layout};
 use super::format::Format;
+use crate::alone::alone;
 use crate::cursor::{Cursor, CursorRead};
 use crate::frame::{Frame, Role};
 use crate::stream::Stream;
@@ -222,7 +223,11 @@ impl Lanes {
                     joining: Mutex::default(),
                 });
                 lanes.push((kind, lane.clone()));
-                tokio::spawn(run(lane.clone(), Arc::downgrade(stream), kind));
+                let (task, stats) = (
+                    run(lane.clone(), Arc::downgrade(stream), kind),
+                    stream.process_stats(),
+                );
+                tokio::spawn(async move { alone(&stats, "lane", task).await });
                 lane
             }
         };

@@ -55,7 +55,7 @@ pub(super) struct Entry {
     /// Bytes of the window and the open segment.
     pub(super) bytes: AtomicU64,
     /// Numbers above all that playlists have shown.
-    next: Mutex<Numbers>,
+    pub(super) next: Mutex<Numbers>,
     last_request: Mutex<Instant>,
     ended_at: Mutex<Option<Instant>>,
 }

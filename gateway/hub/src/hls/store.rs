@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::entry::{Entry, Numbers, Output};
 use super::task;
 use super::view::{PlaylistBody, SegmentBody, View};
+use crate::alone::alone;
 use crate::hub::{Hub, WeakHub};
 use crate::key::StreamKey;
 use crate::options::{HlsMode, HlsOptions};
@@ -203,10 +204,31 @@ impl HlsStore {
             entry.touch();
             let stale = entry.view.load().is_some();
             entry.stale.store(stale, Ordering::Release);
-            let (hub, options) = (self.hub.clone(), self.options.clone());
-            tokio::spawn(task::run(hub, entry.clone(), stream.clone(), output, options));
+            let (weak, options, stats) = (self.hub.clone(), self.options.clone(), stream.process_stats());
+            let (entry, stream) = (entry.clone(), stream.clone());
+            tokio::spawn(async move {
+                let packager = task::run(weak.clone(), entry.clone(), stream, output, options);
+                if alone(&stats, "hls", packager).await.is_none()
+                    && let Some(hub) = weak.upgrade()
+                {
+                    hub.hls().abandon(&entry);
+                }
+            });
         }
         Ok(entry)
+    }
+
+    /// The packager of this entry is gone without giving its output back: the next request makes a new entry, whose
+    /// numbers are higher.
+    fn abandon(&self, entry: &Arc<Entry>) {
+        self.entries.remove_if(&entry.key, |_, found| {
+            let is_this = Arc::ptr_eq(found, entry);
+            if is_this {
+                let mut floor = self.floor.lock();
+                *floor = floor.max(entry.next_numbers());
+            }
+            is_this
+        });
     }
 
     /// The entry of a stream, made if need be, and its output unless a packager runs. It is taken while the entry

@@ -124,3 +124,31 @@ async fn a_packager_never_starts_on_an_entry_that_is_forgotten() {
     forgetter.join().unwrap();
     assert_eq!(orphans, 0);
 }
+
+#[tokio::test]
+async fn after_a_packager_that_panicked_the_next_request_gets_a_new_one_with_higher_numbers() {
+    let hub = Hub::new(HubOptions::default());
+    let mut publisher = hub.publish(key(), info()).unwrap();
+    for (at, message) in messages() {
+        publisher.push(TagType::Video, at, message).unwrap();
+    }
+    let stream = publisher.stream().clone();
+    let store = hub.hls();
+    let (entry, output) = store.take(&hub, stream.key()).unwrap();
+    let shown = Numbers {
+        msn: entry.next_numbers().msn + 1000,
+        dsn: entry.next_numbers().dsn + 1000,
+    };
+    *entry.next.lock() = shown;
+    drop(output); // as a panic does
+    store.abandon(&entry);
+    let next = store.start(&hub, &stream).unwrap();
+    assert!(!Arc::ptr_eq(&entry, &next));
+    assert_eq!(next.next_numbers(), shown);
+    until(|| playlist(&next).contains(".ts")).await;
+    store.abandon(&entry);
+    assert!(
+        Arc::ptr_eq(&store.entry(&key()).unwrap(), &next),
+        "it is another's place"
+    );
+}
