@@ -115,7 +115,7 @@ impl Cli {
 
     /// Runs the gateway. Fails only if not even standard error can be written to.
     fn run_gateway(&self) -> io::Result<ExitCode> {
-        let config = match self.load() {
+        let mut config = match self.load() {
             Ok(loaded) => loaded.config,
             Err(error) => {
                 report(&error, &mut io::stderr())?;
@@ -137,6 +137,7 @@ impl Cli {
         {
             tracing::warn!("{warning}");
         }
+        config.limits.max_connections = files.room_for(config.limits.max_connections);
         let code = match crate::run(&config, self.demo) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
