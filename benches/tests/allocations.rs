@@ -52,7 +52,7 @@ fn info(protocol: Protocol) -> SessionInfo {
 struct Drain(AtomicUsize);
 
 impl Sink for Drain {
-    fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn try_write_slices(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let bytes = slices.iter().map(|slice| slice.len()).sum();
         self.0.fetch_add(bytes, Ordering::Relaxed);
         Ok(bytes)
@@ -82,7 +82,7 @@ impl Player {
             let socket = &self.socket;
             let written = self
                 .batch
-                .write_with(|slices| socket.try_write_vectored(slices))
+                .write_with(|slices| socket.try_write_slices(slices))
                 .unwrap();
             self.viewer.sent(written as u64);
         }
