@@ -1,7 +1,7 @@
 //! [`SharedSocket`]: a TCP socket that hyper reads and writes, and that a viewer's lane may write to while hyper
 //! has nothing to say.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read};
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
 use spillway_hub::Sink;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// The socket, shared.
@@ -33,11 +33,25 @@ impl SharedSocket {
     }
 }
 
+/// Reads what is there. A short read has emptied the socket; saying so spares the read that would find that out.
+fn read_some(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut short = None;
+    let result = socket.try_io(Interest::READABLE, || {
+        let count = (&*SockRef::from(socket)).read(buffer)?;
+        if count == 0 || count == buffer.len() {
+            return Ok(count);
+        }
+        short = Some(count);
+        Err(io::ErrorKind::WouldBlock.into())
+    });
+    short.map_or(result, Ok)
+}
+
 impl AsyncRead for SharedSocket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.0.poll_read_ready(cx))?;
-            match self.0.try_read(buf.initialize_unfilled()) {
+            match read_some(&self.0, buf.initialize_unfilled()) {
                 Ok(count) => {
                     buf.advance(count);
                     return Poll::Ready(Ok(()));
