@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # 1,000 publishers at 237 kbit/s and nobody watching.
 #   PUBLISHERS=1000 benches/run/publishers.sh
+# After this warm-up the rings are full, and memory is used again instead of asked of the kernel, as in the rest of a
+# stream's life.
+: "${WARMUP:=18s}"
 source "$(dirname "$0")/lib.sh"
 : "${PUBLISHERS:=1000}"
 

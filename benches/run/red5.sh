@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Red5's work: 20 publishers of 1080p30 at 6 Mbit/s with AAC, 3 RTMP players each, the server on one core.
 #   B_FRAMES=2 benches/run/red5.sh
+# After this warm-up the rings are full, and memory is used again instead of asked of the kernel, as in the rest of a
+# stream's life.
+: "${WARMUP:=16s}"
 source "$(dirname "$0")/lib.sh"
 : "${B_FRAMES:=0}"
 
