@@ -307,7 +307,7 @@ async fn https_server(folder: &Path) -> (Process, String) {
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n\
         tls.load_cert_chain(sys.argv[1], sys.argv[2])\n\
         server.socket = tls.wrap_socket(server.socket, server_side=True)\n\
-        print('port', server.server_port, flush=True)\n\
+        print(f'port {server.server_port};', flush=True)\n\
         server.serve_forever()\n";
     let mut command = Command::new(tools::program("python3"));
     command
@@ -319,8 +319,8 @@ async fn https_server(folder: &Path) -> (Process, String) {
     let server = Process::spawn("https server", command);
     let port = server
         .wait_output(secs(15), "its port", |text| {
-            text.lines()
-                .find_map(|line| line.strip_prefix("port ").map(str::to_owned))
+            let (_, port) = text.split_once("port ")?;
+            Some(port.split_once(';')?.0.to_owned())
         })
         .await;
     (server, format!("https://localhost:{port}/jwks.json"))

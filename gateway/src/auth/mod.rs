@@ -59,9 +59,9 @@ impl Gate {
         hooks: Option<Hooks>,
     ) -> Result<Self, KeySetError> {
         let counters = Arc::<AccessCounters>::default();
-        let (key_source, keys) = key_set::KeySource::open(&rules.jwt)?.unzip();
-        if let Some(keys) = &keys {
-            counters.key_set_read(Some(KeySet::len(keys)));
+        let (key_source, keys): (_, Option<KeySet>) = key_set::KeySource::open(&rules.jwt)?.unzip();
+        if let Some(keys) = keys.as_ref().filter(|keys| !keys.is_empty()) {
+            counters.key_set_read(Some(keys.len()));
         }
         Ok(Self {
             policy: rules::policy(rules),
