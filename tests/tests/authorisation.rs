@@ -111,9 +111,11 @@ async fn one_token_plays_over_every_protocol_and_none_plays_over_none() {
         let mut viewer = Viewer::Ws(Box::new(ws::Viewer::open(&url).await));
         assert_plays("WebSocket", &mut viewer).await;
         // ffmpeg's HLS player knows nothing of tokens: it follows the addresses that it is given.
-        for path in ["live/cam/index.m3u8", "live/cam.m3u8"] {
-            let (success, said) = probe(&gateway.http_url(&format!("{path}?{query}"))).await;
-            assert!(success && said.contains("h264"), "{path}: {said}");
+        let paths = ["live/cam/index.m3u8", "live/cam.m3u8", "live/cam.flv"];
+        let urls = paths.map(|path| gateway.http_url(&format!("{path}?{query}")));
+        for url in urls.iter().chain([&gateway.rtmp_url(&key)]) {
+            let (success, said) = probe(url).await;
+            assert!(success && said.contains("h264"), "{url}: {said}");
         }
     }
     for query in ["", "?token=nonsense", "?exp=9999999999&sig=00"] {
