@@ -213,6 +213,12 @@ async fn a_session_ends_with_its_time_and_hls_asks_for_the_token_again() {
     assert_eq!(refused.status, 401);
     assert!(refused.text().contains("expired"), "{}", refused.text());
     assert!(publisher.is_running());
+    let short = hs256(&json!({ "exp": now() + 600, "publish": "live/short", "lifetime": 2 }));
+    let mut ended = publish_loop(
+        Clip::Plain,
+        &gateway.rtmp_url(&format!("live/short?token={short}")),
+    );
+    assert!(!ended.wait(secs(20)).await.success(), "{}", ended.output().tail());
     let metrics = gateway.metrics().await;
     for protocol in ["rtmp", "ws"] {
         let ended = metrics.sum(|sample| {
@@ -222,6 +228,10 @@ async fn a_session_ends_with_its_time_and_hls_asks_for_the_token_again() {
         });
         assert_eq!(ended, 1.0, "{protocol}");
     }
+    let ended = metrics.sum(|sample| {
+        sample.name == "spillway_publisher_sessions_ended_total" && sample.label("reason") == Some("expired")
+    });
+    assert_eq!(ended, 1.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
