@@ -380,6 +380,11 @@ async fn a_hook_that_decides_nothing_is_told_of_everybody() {
     for watcher in Watcher::all(&gateway, "live/cam").await {
         watcher.wait_more(secs(15), 5).await;
     }
+    let playlist = gateway.get("/live/cam/index.m3u8").await.text();
+    assert!(
+        !playlist.contains("session="),
+        "an open stream has one playlist for all:\n{playlist}"
+    );
     publisher.kill().await;
     endpoint.wait("unpublish", 1).await;
     endpoint.wait("stop", 3).await;

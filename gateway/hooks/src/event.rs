@@ -57,6 +57,12 @@ impl EventKind {
     }
 }
 
+/// The most bytes of parameters that are passed on: more than any token has, and a bound for what a queue of events holds.
+const MAX_PARAMS_BYTES: usize = 8 << 10;
+
+/// The most characters of an application's name that are passed on; with a stream it was checked before.
+const MAX_APP_CHARS: usize = 512;
+
 /// Who wants what. Debug output leaves out what may be a secret.
 #[derive(Clone)]
 pub struct Guest {
@@ -85,6 +91,17 @@ impl std::fmt::Debug for Guest {
 }
 
 impl Guest {
+    /// Without the parameters and the part of the application's name that go beyond the bounds.
+    pub(crate) fn bounded(mut self) -> Self {
+        let mut bytes = 0;
+        self.params.retain(|(name, value)| {
+            bytes += name.len() + value.len();
+            bytes <= MAX_PARAMS_BYTES
+        });
+        self.app = self.app.chars().take(MAX_APP_CHARS).collect();
+        self
+    }
+
     /// The texts that its log lines must not hold: the values of its parameters and, since it may be a key, a
     /// publisher's stream name.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
@@ -259,6 +276,22 @@ mod tests {
             duration_ms: 5,
         };
         assert!(Event::end(&guest(EventKind::Connect), NUMBERS, None, ending).is_none());
+    }
+
+    #[test]
+    fn what_is_passed_on_of_a_client_is_bounded() {
+        let long = |bytes: usize| "é".repeat(bytes / 2);
+        let guest = Guest {
+            app: long(100_000),
+            params: vec![
+                ("a".into(), long(8_000)),
+                ("b".into(), long(8_000)),
+                ("c".into(), String::new()),
+            ],
+            ..guest(EventKind::Connect)
+        };
+        let guest = guest.bounded();
+        assert_eq!((guest.app.len(), guest.params.len()), (1024, 1));
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Lease {
 
     fn new(session: Session, start: Start, renamed: Option<String>) -> Self {
         let held = Held {
-            session,
+            session: session.begun(),
             start,
             renamed,
         };

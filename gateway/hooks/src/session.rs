@@ -39,7 +39,7 @@ impl Session {
             _seat: seat,
             _counted: shared.metrics.session(),
             shared: shared.clone(),
-            guest,
+            guest: guest.bounded(),
         })
     }
 
@@ -49,6 +49,12 @@ impl Session {
         let (sequence, place) = self.place(turn);
         let body = Event::start(&self.guest, self.numbers(&id, sequence), asks).to_json();
         Outgoing::new(self.shared.clone(), self.guest.kind, id, body, place)
+    }
+
+    /// The start is told: what only it told, and may be a secret, is not kept.
+    pub(crate) fn begun(mut self) -> Self {
+        self.guest.params = Vec::new();
+        self
     }
 
     /// The event that ends it, in its place among the stream's, if the endpoint wants it.

@@ -18,7 +18,7 @@ use spillway_access::{
 };
 use spillway_config::constant_time_eq;
 use spillway_hooks::{EventKind, Guest, Hooks};
-use spillway_hub::SessionInfo;
+use spillway_hub::{Protocol, SessionInfo};
 use spillway_rtmp::name::StreamPath;
 use spillway_web::{AccessCounters, Gatekeeper, Pass, Visit};
 
@@ -124,13 +124,13 @@ impl Gate {
             .filter(|hooks| hooks.sends(hook::kind(action)))
     }
 
-    fn granted(&self, visit: &Visit, mut grant: Grant) -> Pass {
-        let lease = self.watcher(visit.action).map(|hooks| hook::tell(hooks, visit));
-        // Whose end is to be known has to be known again.
-        grant.open &= lease.is_none();
+    fn granted(&self, visit: &Visit, grant: Grant) -> Pass {
+        // Of a session nothing is known whose playlists are everybody's.
+        let is_anybody = grant.open && visit.session.protocol == Protocol::Hls;
+        let watcher = self.watcher(visit.action).filter(|_| !is_anybody);
         Pass {
             grant,
-            lease,
+            lease: watcher.map(|hooks| hook::tell(hooks, visit)),
             ..Pass::default()
         }
     }
