@@ -33,7 +33,9 @@ pub enum AttachError {
     #[error("the server carries as many streams as limits.max_streams allows; try again later")]
     TooManyStreams,
     /// `limits.max_viewers_per_stream` watch already.
-    #[error("the stream has as many viewers as limits.max_viewers_per_stream allows; try again later")]
+    #[error(
+        "the stream has as many viewers as limits.max_viewers_per_stream, or the hook, allows; try again later"
+    )]
     TooManyViewers,
     /// `limits.max_viewers` watch already, over all streams.
     #[error("the server has as many viewers as limits.max_viewers allows; try again later")]

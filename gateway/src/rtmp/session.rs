@@ -368,7 +368,7 @@ impl Connection {
             EndReason::Replaced => (code::PUBLISH_BAD_NAME, "another publisher took this stream over"),
             EndReason::TooFast => (
                 code::PUBLISH_DENIED,
-                "the publisher sent more than limits.publish_bitrate allows; send in real time (ffmpeg -re) or lower the bit rate",
+                "the publisher sent more than limits.publish_bitrate, or the hook, allows; send in real time (ffmpeg -re) or lower the bit rate",
             ),
             _ => (code::UNPUBLISH_SUCCESS, "the stream was ended"),
         };
