@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::process::Stdio;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -19,6 +20,7 @@ use spillway_tests::wait::{secs, until, within};
 use spillway_tests::ws;
 use tokio::net::TcpListener;
 use tokio::process::Command;
+use tokio::task::JoinSet;
 
 const KEY: &str = "sk-0123456789";
 
@@ -107,6 +109,22 @@ async fn a_secret_key_becomes_a_public_name_and_is_seen_nowhere() {
     };
     assert_eq!((decided("allow"), decided("refuse")), (1.0, 1.0));
     assert!(metrics.named("spillway_hook_seconds_count") >= 4.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_guesses_stream_keys_has_to_wait_and_the_endpoint_is_spared() {
+    let endpoint = Endpoint::start(|_| Reply::status(403)).await;
+    let gateway = endpoint.gateway().set("auth.free_failures", "1").start().await;
+    let mut said = String::new();
+    let mut tries = 0;
+    while !said.contains("too many") {
+        tries += 1;
+        assert!(tries < 8, "never told to wait: {said}");
+        let mut guesser = publish_loop(Clip::Plain, &gateway.rtmp_url(&format!("live/guess-{tries}")));
+        assert!(!guesser.wait(secs(15)).await.success());
+        said = guesser.output().text();
+    }
+    assert!(endpoint.events_of("publish").len() < tries);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -392,6 +410,44 @@ async fn a_hook_that_decides_nothing_is_told_of_everybody() {
     assert_eq!(events.len(), 8, "{events:#?}");
     assert!(events.iter().all(|event| event.0["asks"] == false));
     assert!(pairs(&events).values().all(|kinds| kinds.len() == 2));
+}
+
+/// Many at once, each with a slow answer: nobody is turned away, each is asked about once, each end is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_gets_in_and_the_end_of_the_process_is_told_of_each() {
+    const CROWD: usize = 300;
+    let endpoint = Endpoint::start(|_| Reply::allow().after(Duration::from_millis(50))).await;
+    let start = endpoint.gateway().set("hooks.max_in_flight", "100");
+    let mut gateway = start
+        .set("hls.mode", "always")
+        .set("hls.segment_duration", "1s")
+        .start()
+        .await;
+    let _publisher = publishing(&gateway, "live/cam", "live/cam").await;
+    let mut crowd = JoinSet::new();
+    for viewer in 0..CROWD {
+        let (http, hls) = (gateway.http, viewer % 3 == 0);
+        crowd.spawn(async move {
+            let path = if hls {
+                "/live/cam/index.m3u8"
+            } else {
+                "/live/cam.flv"
+            };
+            let stream = http::open(http, Request::get(path)).await.expect("an answer");
+            assert_eq!(stream.head.status, 200, "{path}");
+            stream
+        });
+    }
+    let viewers = within(secs(30), "the crowd to get in", crowd.join_all()).await;
+    assert_eq!(endpoint.events_of("play").len(), CROWD);
+    gateway.terminate(secs(15)).await;
+    let events = endpoint.events();
+    let sessions = pairs(&events);
+    assert_eq!(sessions.len(), CROWD + 1);
+    assert!(sessions.values().all(|kinds| kinds.len() == 2), "{events:#?}");
+    let ends = events.iter().filter(|event| event.text("reason") == "shutdown");
+    assert_eq!(ends.count(), CROWD + 1);
+    drop(viewers);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -174,12 +174,14 @@ impl Gate {
         Err(refusal)
     }
 
-    /// The stream's name as the log may show it: where the hook gives publishers' streams their names, what they come
-    /// with may be a secret.
+    /// Where the hook gives publishers' streams their names, what they come with may be a secret.
+    fn is_name_secret(&self, visit: &Visit) -> bool {
+        visit.action == Action::Publish && self.policy.side(Action::Publish).mode == Mode::Hook
+    }
+
+    /// The stream's name as the log may show it.
     fn shown<'a>(&self, visit: &'a Visit) -> &'a str {
-        let is_secret =
-            visit.action == Action::Publish && self.policy.side(Action::Publish).mode == Mode::Hook;
-        if is_secret {
+        if self.is_name_secret(visit) {
             visit.stream.app()
         } else {
             visit.stream.as_str()
@@ -188,7 +190,8 @@ impl Gate {
 
     /// How long somebody who guessed has to wait with whatever is offered next, in seconds.
     fn wait_of(&self, visit: &Visit, now: u64) -> Option<u32> {
-        let offers = GUESSED.iter().any(|name| visit.params.get(name).is_some());
+        let offers =
+            GUESSED.iter().any(|name| visit.params.get(name).is_some()) || self.is_name_secret(visit);
         let asked_for = self.policy.side(visit.action).mode != Mode::Open;
         (offers && asked_for).then(|| self.ledger.lock().wait(visit.ip(), now))?
     }
@@ -215,7 +218,8 @@ impl Gate {
     }
 
     fn note(&self, visit: &Visit, refusal: &Refusal, now: u64) {
-        if refusal.reason.is_guess() {
+        let is_wrong_name = refusal.reason == Reason::Hook && self.is_name_secret(visit);
+        if refusal.reason.is_guess() || is_wrong_name {
             self.ledger.lock().note_failure(visit.ip(), now);
         }
         if let Some(left_out) = self.log_budget.take() {

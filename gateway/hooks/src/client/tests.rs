@@ -68,6 +68,29 @@ async fn a_request_is_answered() {
 }
 
 #[tokio::test]
+async fn calls_that_follow_each_other_take_one_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("http://{}/", listener.local_addr().unwrap());
+    let client = Client::new(&options()).unwrap();
+    let serving = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        for _ in 0..3 {
+            read_request(&mut socket).await;
+            socket
+                .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+                .await
+                .unwrap();
+        }
+    };
+    let calling = async {
+        for _ in 0..3 {
+            assert_eq!(send(&client, &uri).await.unwrap().status, 204);
+        }
+    };
+    tokio::join!(serving, calling);
+}
+
+#[tokio::test]
 async fn a_redirect_is_an_answer_and_nothing_more() {
     let uri =
         endpoint("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
