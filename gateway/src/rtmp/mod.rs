@@ -2,7 +2,6 @@
 
 mod exit;
 mod input;
-mod log_budget;
 mod player;
 mod session;
 
@@ -19,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use log_budget::LogBudget;
+pub(crate) use spillway_net::LogBudget;
 
 use crate::auth::Gate;
 

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 /// fill a disk.
 const LINES_PER_SECOND: u64 = 10;
 
-/// A number of lines for each second.
+/// A number of lines for each second, shared by all listeners of a process.
 #[derive(Debug)]
-pub(crate) struct LogBudget {
+pub struct LogBudget {
     start: Instant,
     /// The second in the upper half, the lines it has had in the lower.
     window: AtomicU64,
@@ -18,7 +18,8 @@ pub(crate) struct LogBudget {
 }
 
 impl LogBudget {
-    pub(crate) fn new() -> Self {
+    /// A full budget.
+    pub fn new() -> Self {
         Self {
             start: Instant::now(),
             window: AtomicU64::new(0),
@@ -28,7 +29,7 @@ impl LogBudget {
 
     /// Asks for a line. With leave comes the number of lines that got none since the last one of a second
     /// before.
-    pub(crate) fn take(&self) -> Option<u64> {
+    pub fn take(&self) -> Option<u64> {
         let second = self.start.elapsed().as_secs() << 32;
         let spend = |window: u64| {
             let used = if window & !0xFFFF_FFFF == second {
@@ -48,6 +49,12 @@ impl LogBudget {
                 None
             }
         }
+    }
+}
+
+impl Default for LogBudget {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
