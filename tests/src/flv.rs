@@ -141,8 +141,16 @@ impl Viewer {
 
     async fn request(to: SocketAddr, key: &str, request: Request) -> Self {
         let stream = http::open(to, request).await;
-        let stream = stream.unwrap_or_else(|error| panic!("{key}.flv: {error}"));
-        assert_eq!(stream.head.status, 200, "{key}.flv");
+        Self::of(stream.unwrap_or_else(|error| panic!("{key}.flv: {error}")))
+    }
+
+    /// Reads an answer that is FLV.
+    ///
+    /// # Panics
+    /// When it is not 200.
+    #[must_use]
+    pub fn of(stream: http::Stream) -> Self {
+        assert_eq!(stream.head.status, 200, "HTTP-FLV");
         Self {
             stream,
             reader: Reader::default(),

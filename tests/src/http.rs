@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
-use crate::slow;
+use crate::slow::{self, Socket};
 use crate::wait::within;
 
 /// How long a whole answer may take; playlists may be held for 8 s.
@@ -133,7 +132,7 @@ enum Framing {
 pub struct Stream {
     /// Status line and headers.
     pub head: Head,
-    socket: TcpStream,
+    socket: Socket,
     buffer: BytesMut,
     framing: Framing,
     clean_end: bool,
@@ -222,9 +221,17 @@ fn take(buffer: &mut BytesMut, most: u64) -> Bytes {
 /// # Errors
 /// When the connection is refused or broken, or the answer is no HTTP.
 pub async fn open(to: SocketAddr, request: Request) -> io::Result<Stream> {
-    let mut socket = slow::connect_from(request.from, to, request.receive_buffer).await?;
+    let socket = slow::connect_from(request.from, to, request.receive_buffer).await?;
+    open_over(Box::new(socket), &to.to_string(), request).await
+}
+
+/// The same over a connection to `host`.
+///
+/// # Errors
+/// When the connection breaks, or the answer is no HTTP.
+pub async fn open_over(mut socket: Socket, host: &str, request: Request) -> io::Result<Stream> {
     let mut text = format!(
-        "{} {} {}\r\nHost: {to}\r\n",
+        "{} {} {}\r\nHost: {host}\r\n",
         request.method, request.target, request.version
     );
     for (name, value) in &request.headers {
@@ -297,7 +304,14 @@ fn parse_head(text: &str) -> Option<Head> {
 /// # Errors
 /// When the connection is refused or broken, or the answer is no HTTP.
 pub async fn send(to: SocketAddr, request: Request) -> io::Result<Response> {
-    let mut stream = open(to, request).await?;
+    read_whole(open(to, request).await?).await
+}
+
+/// Reads an answer to its end.
+///
+/// # Errors
+/// When the connection broke or the body was cut.
+pub async fn read_whole(mut stream: Stream) -> io::Result<Response> {
     let mut body = BytesMut::new();
     while let Some(piece) = stream.next().await? {
         body.extend_from_slice(&piece);

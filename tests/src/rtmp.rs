@@ -8,30 +8,28 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use spillway_rtmp::session::MediaKind;
 use spillway_rtmp::session::client::{ClientEvent, ClientMode, ClientOptions, ClientSession};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
 use crate::flv::Tag;
-use crate::slow;
+use crate::slow::{self, Socket};
 
 const HEAD_ROOM: usize = 11;
 
 struct Connection {
-    socket: TcpStream,
+    socket: Socket,
     session: ClientSession,
     input: BytesMut,
 }
 
 impl Connection {
-    async fn open(to: SocketAddr, key: &str, mode: ClientMode, buffer: Option<usize>) -> io::Result<Self> {
-        let socket = slow::connect(to, buffer).await?;
+    fn over(socket: Socket, host: &str, key: &str, mode: ClientMode) -> Self {
         let (app, name) = key.split_once('/').unwrap_or((key, ""));
-        let session = ClientSession::new(ClientOptions::new(&to.to_string(), app, name, mode));
-        Ok(Self {
+        let session = ClientSession::new(ClientOptions::new(host, app, name, mode));
+        Self {
             socket,
             session,
             input: BytesMut::with_capacity(16 * 1024),
-        })
+        }
     }
 
     /// The next event; `None` when the peer closed.
@@ -82,10 +80,16 @@ impl Viewer {
     }
 
     async fn open_with(to: SocketAddr, key: &str, buffer: Option<usize>) -> Self {
-        let connection = Connection::open(to, key, ClientMode::Play, buffer).await;
-        let connection = connection.unwrap_or_else(|error| panic!("rtmp://{to}/{key}: {error}"));
+        let socket = slow::connect(to, buffer).await;
+        let socket = socket.unwrap_or_else(|error| panic!("rtmp://{to}/{key}: {error}"));
+        Self::over(Box::new(socket), &to.to_string(), key)
+    }
+
+    /// Asks to play `app/name` over a connection to `host`.
+    #[must_use]
+    pub fn over(socket: Socket, host: &str, key: &str) -> Self {
         Self {
-            connection,
+            connection: Connection::over(socket, host, key, ClientMode::Play),
             ended_with: None,
         }
     }
@@ -144,7 +148,8 @@ impl Publisher {
     /// # Errors
     /// When the connection is refused or broken; with the server's words when it refused the publish.
     pub async fn open(to: SocketAddr, key: &str) -> io::Result<Self> {
-        let mut connection = Connection::open(to, key, ClientMode::Publish, None).await?;
+        let socket = slow::connect(to, None).await?;
+        let mut connection = Connection::over(Box::new(socket), &to.to_string(), key, ClientMode::Publish);
         loop {
             match connection.next().await? {
                 Some(ClientEvent::Ready) => break,

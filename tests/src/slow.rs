@@ -3,7 +3,16 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
+
+/// A connection, with TLS or without.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Any connection.
+pub type Socket = Box<dyn Io>;
 
 /// The least receive buffer the kernel gives, asked for by stalled and slow viewers.
 pub const SMALL_BUFFER: usize = 4096;

@@ -1,15 +1,15 @@
 //! A WebSocket-FLV viewer.
 
 use futures_util::StreamExt as _;
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::flv::{Reader, Tag};
+use crate::slow::{self, Socket};
 
 /// A viewer that reads tags from binary messages.
 pub struct Viewer {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    socket: WebSocketStream<Socket>,
     reader: Reader,
     closed_with: Option<u16>,
     bytes: Vec<u8>,
@@ -22,7 +22,19 @@ impl Viewer {
     /// # Panics
     /// When the upgrade is refused.
     pub async fn open(url: &str) -> Self {
-        let (socket, _) = connect_async(url)
+        let host = url.split('/').nth(2).unwrap_or_default();
+        let to = host.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
+        let socket = slow::connect(to, None).await;
+        let socket = socket.unwrap_or_else(|error| panic!("{url}: {error}"));
+        Self::over(Box::new(socket), url).await
+    }
+
+    /// Opens `url` over a connection to its host.
+    ///
+    /// # Panics
+    /// When the upgrade is refused.
+    pub async fn over(socket: Socket, url: &str) -> Self {
+        let (socket, _) = client_async(url, socket)
             .await
             .unwrap_or_else(|error| panic!("{url}: {error}"));
         Self {
