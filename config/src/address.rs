@@ -93,6 +93,62 @@ impl JsonSchema for ListenAddr {
     }
 }
 
+/// An address to listen on, or `""` for none: `"0.0.0.0:8443"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OptionalAddr(Option<ListenAddr>);
+
+impl OptionalAddr {
+    /// Listens nowhere.
+    pub const OFF: Self = Self(None);
+
+    /// Listens on `address`.
+    pub const fn on(address: ListenAddr) -> Self {
+        Self(Some(address))
+    }
+
+    /// The address, if it listens.
+    pub const fn get(self) -> Option<ListenAddr> {
+        self.0
+    }
+}
+
+impl fmt::Display for OptionalAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(address) => address.fmt(f),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for OptionalAddr {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for OptionalAddr {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.trim().is_empty() {
+            return Ok(Self::OFF);
+        }
+        text.parse()
+            .map(Self::on)
+            .map_err(|error| de::Error::custom(format!("{error}; \"\" for none")))
+    }
+}
+
+impl JsonSchema for OptionalAddr {
+    fn schema_name() -> Cow<'static, str> {
+        "OptionalAddr".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "examples": ["", "0.0.0.0:8443", "[::]:8443"] })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

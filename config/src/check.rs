@@ -1,6 +1,6 @@
 //! Rules that hold between keys, and what is allowed but deserves a word.
 
-use crate::model::{AccessKey, Config, Flush, HlsMode, PlayPolicy, PublishPolicy};
+use crate::model::{AccessKey, Config, Flush, HlsMode, PlayPolicy, PublishPolicy, is_empty};
 use crate::pattern::StreamPattern;
 use crate::range::RANGES;
 use crate::secret::Secret;
@@ -25,6 +25,8 @@ pub(crate) fn violations(config: &Config) -> Vec<Violation> {
     let mut found = Vec::new();
     out_of_range(config, &mut found);
     listeners(config, &mut found);
+    tls(config, &mut found);
+    proxies(config, &mut found);
     memory(config, &mut found);
     hls(config, &mut found);
     admin(config, &mut found);
@@ -58,10 +60,17 @@ fn out_of_range(config: &Config, found: &mut Vec<Violation>) {
 
 fn listeners(config: &Config, found: &mut Vec<Violation>) {
     let all = [
-        ("rtmp.listen", config.rtmp.listen),
-        ("http.listen", config.http.listen),
-        ("admin.listen", config.admin.listen),
+        ("rtmp.listen", Some(config.rtmp.listen)),
+        ("http.listen", Some(config.http.listen)),
+        ("admin.listen", Some(config.admin.listen)),
+        ("rtmps.listen", config.rtmps.listen.get()),
+        ("https.listen", config.https.listen.get()),
+        ("admin.tls_listen", config.admin.tls_listen.get()),
     ];
+    let all: Vec<_> = all
+        .into_iter()
+        .filter_map(|(key, address)| Some((key, address?)))
+        .collect();
     for (index, (later, address)) in all.iter().enumerate() {
         for (earlier, taken) in all.iter().take(index) {
             if address.collides_with(*taken) {
@@ -70,6 +79,78 @@ fn listeners(config: &Config, found: &mut Vec<Violation>) {
                 found.push(violation(&[later, earlier], message));
             }
         }
+    }
+}
+
+fn tls(config: &Config, found: &mut Vec<Violation>) {
+    let tls = &config.tls;
+    let listeners = [
+        ("rtmps.listen", config.rtmps.listen),
+        ("https.listen", config.https.listen),
+        ("admin.tls_listen", config.admin.tls_listen),
+    ];
+    let wanted = listeners.iter().find(|(_, address)| address.get().is_some());
+    if let Some((key, _)) = wanted
+        && !tls.is_set()
+    {
+        let message =
+            "it needs a certificate: set `tls.cert_file` and `tls.key_file`, or `tls.self_signed` to try"
+                .into();
+        found.push(violation(&[key, "tls.cert_file"], message));
+    }
+    let (cert, key) = (!is_empty(&tls.cert_file), !is_empty(&tls.key_file));
+    if cert != key {
+        let (there, missing) = if cert {
+            ("tls.cert_file", "tls.key_file")
+        } else {
+            ("tls.key_file", "tls.cert_file")
+        };
+        let message = format!("`{missing}` is missing: certificate and key belong together");
+        found.push(violation(&[there, missing], message));
+    }
+    if tls.self_signed && (cert || key) {
+        let message =
+            "a self-signed certificate and `tls.cert_file` exclude each other: remove one of both".into();
+        found.push(violation(&["tls.self_signed", "tls.cert_file"], message));
+    }
+    let admin = config.admin.tls_listen.get();
+    if let Some(address) = admin.filter(|address| !address.is_loopback())
+        && !config.admin.tls_asks_for_certificate()
+        && config.admin.tokens.is_empty()
+    {
+        let message = format!(
+            "others than this machine can reach {address}, and nothing is asked of them: set `admin.tls_client_ca_file`, so that \
+             only clients with a certificate come in, or `admin.tokens`, or listen on 127.0.0.1"
+        );
+        found.push(violation(
+            &["admin.tls_listen", "admin.tls_client_ca_file"],
+            message,
+        ));
+    }
+    if config.admin.tls_asks_for_certificate() && config.admin.tls_listen.get().is_none() {
+        let message = "no listener would ask for client certificates: set `admin.tls_listen` too".into();
+        found.push(violation(
+            &["admin.tls_client_ca_file", "admin.tls_listen"],
+            message,
+        ));
+    }
+}
+
+fn proxies(config: &Config, found: &mut Vec<Violation>) {
+    let listeners = [
+        ("rtmp.proxy_protocol", config.rtmp.proxy_protocol),
+        ("http.proxy_protocol", config.http.proxy_protocol),
+        ("rtmps.proxy_protocol", config.rtmps.proxy_protocol),
+        ("https.proxy_protocol", config.https.proxy_protocol),
+    ];
+    let wanted = listeners.iter().find(|(_, protocol)| protocol.is_required());
+    if let Some((key, _)) = wanted
+        && config.proxies.trusted.is_empty()
+    {
+        let message =
+            "\"required\" lets nobody in without `proxies.trusted`: set the addresses of your proxies there"
+                .into();
+        found.push(violation(&[key, "proxies.trusted"], message));
     }
 }
 
@@ -492,6 +573,49 @@ mod tests {
                 c.auth.jwt.jwks = "keys.json".into();
             }),
             Vec::<&str>::new()
+        );
+    }
+
+    #[test]
+    fn tls_and_proxies_need_what_they_work_with() {
+        let some: crate::OptionalAddr = serde_json::from_str("\"0.0.0.0:8443\"").unwrap();
+        assert_eq!(broken(|c| c.https.listen = some), ["https.listen"]);
+        assert_eq!(
+            broken(|c| {
+                c.https.listen = some;
+                c.rtmps.listen = some;
+                c.tls.self_signed = true;
+            }),
+            ["https.listen"]
+        );
+        assert_eq!(broken(|c| c.tls.cert_file = "a".into()), ["tls.cert_file"]);
+        assert_eq!(
+            broken(|c| {
+                c.tls.cert_file = "a".into();
+                c.tls.key_file = "b".into();
+                c.tls.self_signed = true;
+            }),
+            ["tls.self_signed"]
+        );
+        assert_eq!(
+            broken(|c| c.admin.tls_client_ca_file = "a".into()),
+            ["admin.tls_client_ca_file"]
+        );
+        let everywhere = |c: &mut Config| {
+            c.admin.tls_listen = some;
+            c.tls.self_signed = true;
+        };
+        assert_eq!(broken(everywhere), ["admin.tls_listen"]);
+        assert_eq!(
+            broken(|c| {
+                everywhere(c);
+                c.admin.tls_client_ca_file = "a".into();
+            }),
+            Vec::<&str>::new()
+        );
+        assert_eq!(
+            broken(|c| c.http.proxy_protocol = crate::ProxyProtocol::Required),
+            ["http.proxy_protocol"]
         );
     }
 

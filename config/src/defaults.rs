@@ -2,10 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::address::ListenAddr;
+use std::path::PathBuf;
+
+use crate::address::{ListenAddr, OptionalAddr};
 use crate::model::{
-    Admin, Auth, Flush, Hls, HlsMode, HookEvent, HookFail, Hooks, Http, Jwt, Limits, Log, LogFormat,
-    LogLevel, Memory, Metrics, Play, PlayPolicy, Publish, PublishPolicy, Ring, Rtmp, Runtime, Shutdown,
+    Admin, Auth, Flush, ForwardedHeader, Hls, HlsMode, HookEvent, HookFail, Hooks, Http, Https, Jwt, Limits,
+    Log, LogFormat, LogLevel, Memory, Metrics, Play, PlayPolicy, Proxies, ProxyProtocol, Publish,
+    PublishPolicy, Ring, Rtmp, Rtmps, Runtime, Shutdown, Tls,
 };
 use crate::secret::Secret;
 use crate::units::{BitRate, ByteSize, Period};
@@ -18,6 +21,7 @@ impl Default for Rtmp {
     fn default() -> Self {
         Self {
             listen: listen(Ipv4Addr::UNSPECIFIED, 1935),
+            proxy_protocol: ProxyProtocol::Off,
         }
     }
 }
@@ -27,6 +31,7 @@ impl Default for Http {
         Self {
             listen: listen(Ipv4Addr::UNSPECIFIED, 8080),
             list_streams: true,
+            proxy_protocol: ProxyProtocol::Off,
         }
     }
 }
@@ -38,6 +43,45 @@ impl Default for Admin {
             tokens: Vec::new(),
             allow: Vec::new(),
             deny: Vec::new(),
+            tls_listen: OptionalAddr::OFF,
+            tls_client_ca_file: PathBuf::new(),
+        }
+    }
+}
+
+impl Default for Rtmps {
+    fn default() -> Self {
+        Self {
+            listen: OptionalAddr::OFF,
+            proxy_protocol: ProxyProtocol::Off,
+        }
+    }
+}
+
+impl Default for Https {
+    fn default() -> Self {
+        Self {
+            listen: OptionalAddr::OFF,
+            proxy_protocol: ProxyProtocol::Off,
+        }
+    }
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self {
+            cert_file: PathBuf::new(),
+            key_file: PathBuf::new(),
+            self_signed: false,
+        }
+    }
+}
+
+impl Default for Proxies {
+    fn default() -> Self {
+        Self {
+            trusted: Vec::new(),
+            header: ForwardedHeader::XForwardedFor,
         }
     }
 }

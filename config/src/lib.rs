@@ -24,15 +24,15 @@ mod schema;
 mod secret;
 mod units;
 
-pub use address::{AddressError, ListenAddr};
+pub use address::{AddressError, ListenAddr, OptionalAddr};
 pub use error::{ConfigError, Problem, Source};
 pub use keys::{Key, Keys, Kind};
 pub use layer::ENVIRONMENT_PREFIX;
 pub use load::{LoadInput, Loaded};
 pub use model::{
-    AccessKey, Admin, Auth, Config, Flush, Hls, HlsMode, HookEvent, HookFail, Hooks, Http, Jwt, Limits, Log,
-    LogFormat, LogLevel, MAX_MESSAGE_BYTES, Memory, Metrics, Play, PlayPolicy, Publish, PublishPolicy, Ring,
-    Rtmp, Runtime, Shutdown,
+    AccessKey, Admin, Auth, Config, Flush, ForwardedHeader, Hls, HlsMode, HookEvent, HookFail, Hooks, Http,
+    Https, Jwt, Limits, Log, LogFormat, LogLevel, MAX_MESSAGE_BYTES, Memory, Metrics, Play, PlayPolicy,
+    Proxies, ProxyProtocol, Publish, PublishPolicy, Ring, Rtmp, Rtmps, Runtime, Shutdown, Tls,
 };
 pub use network::{Network, NetworkError};
 pub use pattern::{MAX_PATTERN_BYTES, PatternError, StreamPattern};

@@ -10,7 +10,7 @@ use toml::Value;
 use crate::check;
 use crate::error::{ConfigError, Problem, Source};
 use crate::layer::{Entry, Layer};
-use crate::model::{Config, Hooks};
+use crate::model::{Config, Hooks, is_empty};
 use crate::secret::Secret;
 
 /// The largest configuration file: far beyond any real one, and a bound for a wrong path such as a device.
@@ -79,6 +79,7 @@ impl Loaded {
         });
         if problems.is_empty() {
             problems.extend(broken_rules(&config, &entries));
+            resolve_paths(&mut config, input.file.as_deref(), &entries);
             problems.extend(read_key_files(&mut config, input.file.as_deref(), &entries));
         }
         if problems.is_empty() {
@@ -203,33 +204,50 @@ fn broken_rules(config: &Config, entries: &BTreeMap<String, Entry>) -> Vec<Probl
         .collect()
 }
 
-/// Reads the keys that stand in files of their own into `config`. A relative path in the configuration file starts at
-/// that file's folder.
+/// The folder where a relative path under `key` starts: the configuration file's, for paths that stand in it.
+fn folder_of<'a>(key: &str, file: Option<&'a Path>, entries: &BTreeMap<String, Entry>) -> &'a Path {
+    let from_file = entries
+        .get(key)
+        .is_some_and(|entry| matches!(entry.source, Source::File { .. }));
+    file.and_then(Path::parent)
+        .filter(|_| from_file)
+        .unwrap_or(Path::new(""))
+}
+
+/// Makes the paths that stand in the file relative to the file's folder.
+fn resolve_paths(config: &mut Config, file: Option<&Path>, entries: &BTreeMap<String, Entry>) {
+    let paths = [
+        ("tls.cert_file", &mut config.tls.cert_file),
+        ("tls.key_file", &mut config.tls.key_file),
+        ("admin.tls_client_ca_file", &mut config.admin.tls_client_ca_file),
+    ];
+    for (key, path) in paths {
+        if !is_empty(path) {
+            *path = folder_of(key, file, entries).join(&path);
+        }
+    }
+    let jwt = &mut config.auth.jwt;
+    let is_fetched = jwt.is_jwks_fetched();
+    let paths = [
+        ("auth.jwt.jwks", &mut jwt.jwks, !is_fetched),
+        ("auth.jwt.jwks_ca_file", &mut jwt.jwks_ca_file, true),
+        ("hooks.ca_file", &mut config.hooks.ca_file, true),
+    ];
+    for (key, path, is_file) in paths {
+        if is_file && !path.is_empty() {
+            let whole = folder_of(key, file, entries).join(&*path);
+            *path = whole.to_string_lossy().into_owned();
+        }
+    }
+}
+
+/// Reads the keys that stand in files of their own into `config`.
 fn read_key_files(
     config: &mut Config,
     file: Option<&Path>,
     entries: &BTreeMap<String, Entry>,
 ) -> Vec<Problem> {
-    let folder_of = |key: &str| {
-        let from_file = entries
-            .get(key)
-            .is_some_and(|entry| matches!(entry.source, Source::File { .. }));
-        file.and_then(Path::parent)
-            .filter(|_| from_file)
-            .unwrap_or(Path::new(""))
-    };
     let auth = &mut config.auth;
-    let is_fetched = auth.jwt.is_jwks_fetched();
-    let paths = [
-        ("auth.jwt.jwks", &mut auth.jwt.jwks, !is_fetched),
-        ("auth.jwt.jwks_ca_file", &mut auth.jwt.jwks_ca_file, true),
-        ("hooks.ca_file", &mut config.hooks.ca_file, true),
-    ];
-    for (key, path, is_file) in paths {
-        if is_file && !path.is_empty() {
-            *path = folder_of(key).join(&*path).to_string_lossy().into_owned();
-        }
-    }
     let lists = [
         ("admin.tokens", &mut config.admin.tokens, true),
         ("auth.publish_keys", &mut auth.publish_keys, false),
@@ -240,7 +258,10 @@ fn read_key_files(
     let mut problems = Vec::new();
     for (name, keys, strong) in lists {
         for (index, key) in keys.iter_mut().enumerate() {
-            let Some(path) = key.key_file().map(|path| folder_of(name).join(path)) else {
+            let Some(path) = key
+                .key_file()
+                .map(|path| folder_of(name, file, entries).join(path))
+            else {
                 continue;
             };
             match read_secret(&path).and_then(|secret| strong_enough(secret, strong)) {
@@ -257,7 +278,8 @@ fn read_key_files(
             }
         }
     }
-    problems.extend(read_hook_secret(&mut config.hooks, folder_of, entries));
+    let folder = |key: &str| folder_of(key, file, entries);
+    problems.extend(read_hook_secret(&mut config.hooks, folder, entries));
     problems
 }
 

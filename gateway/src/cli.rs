@@ -4,19 +4,24 @@ mod healthcheck;
 mod sign;
 
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use spillway_config::{ConfigError, LoadInput, Loaded, Period};
+use spillway_config::{ConfigError, ListenAddr, LoadInput, Loaded, OptionalAddr, Period};
 
-use crate::{limits, telemetry};
+use crate::{certificates, limits, telemetry};
 
 pub use healthcheck::{HealthError, Target, healthcheck};
 pub use sign::Sign;
 
 /// The environment variable that names the configuration file when `--config` does not.
 pub const CONFIG_VARIABLE: &str = "SPILLWAY_CONFIG";
+
+/// The ports that `--tls-self-signed` opens.
+const HTTPS_PORT: u16 = 8443;
+const RTMPS_PORT: u16 = 1936;
 
 /// A live media gateway: RTMP in; RTMP, HTTP-FLV, WebSocket-FLV and HLS out.
 ///
@@ -35,6 +40,11 @@ pub struct Cli {
     /// Publish a demonstration clip to live/demo, in a loop.
     #[arg(long)]
     pub demo: bool,
+
+    /// Serve HTTPS (port 8443) and RTMPS (port 1936) too, with a certificate made for this start that nobody vouches
+    /// for: for trying. `https.listen` and `rtmps.listen` choose other ports.
+    #[arg(long, global = true)]
+    pub tls_self_signed: bool,
 
     /// What to do in place of running the gateway.
     #[command(subcommand)]
@@ -89,7 +99,11 @@ impl Cli {
                 .map(PathBuf::from)
         };
         let file = from_check.or_else(|| self.config.clone()).or_else(from_variable);
-        LoadInput::from_process(file, self.sets.clone())
+        let mut sets = self.sets.clone();
+        if self.tls_self_signed {
+            sets.push("tls.self_signed=true".to_owned());
+        }
+        LoadInput::from_process(file, sets)
     }
 
     /// Reads the configuration.
@@ -97,7 +111,13 @@ impl Cli {
     /// # Errors
     /// [`ConfigError`], whose text is for the operator as it is; see [`report`].
     pub fn load(&self) -> Result<Loaded, ConfigError> {
-        Loaded::read(&self.load_input())
+        let mut loaded = Loaded::read(&self.load_input())?;
+        if self.tls_self_signed {
+            let config = &mut loaded.config;
+            open(&mut config.https.listen, HTTPS_PORT);
+            open(&mut config.rtmps.listen, RTMPS_PORT);
+        }
+        Ok(loaded)
     }
 
     /// Carries out the sub-command, if there is one. `None` asks the caller to run the gateway.
@@ -160,6 +180,17 @@ impl Cli {
         for warning in loaded.config.warnings() {
             writeln!(err, "warning: {warning}")?;
         }
+        match certificates::load(&loaded.config) {
+            Ok(certificates) => {
+                if let Some(warning) = certificates.and_then(|loaded| certificates::warning(&loaded)) {
+                    writeln!(err, "warning: {warning}")?;
+                }
+            }
+            Err(error) => {
+                writeln!(err, "error: {error}")?;
+                return Ok(ExitCode::FAILURE);
+            }
+        }
         writeln!(
             err,
             "The configuration is valid. In effect, marked where set and by what:"
@@ -204,6 +235,13 @@ impl Cli {
                 Ok(ExitCode::FAILURE)
             }
         }
+    }
+}
+
+/// Opens a listener on every interface, unless it is set.
+fn open(listener: &mut OptionalAddr, port: u16) {
+    if listener.get().is_none() {
+        *listener = OptionalAddr::on(ListenAddr::new((Ipv4Addr::UNSPECIFIED, port).into()));
     }
 }
 

@@ -38,10 +38,18 @@ pub enum StartError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers for the key of HLS sessions")]
     NoRandomNumbers,
+    /// The certificates cannot be used.
+    #[error("cannot serve TLS: {0}")]
+    Tls(#[from] spillway_net::TlsError),
+    /// The demo publishes by RTMP, which a PROXY header must precede.
+    #[error(
+        "--demo publishes over rtmp.listen without a PROXY header, and rtmp.proxy_protocol is \"required\": leave one of both out"
+    )]
+    DemoBehindProxy,
     /// The runtime cannot be started.
     #[error("cannot start the runtime's threads: {0}")]
     Runtime(#[source] io::Error),
     /// Signals cannot be listened to.
-    #[error("cannot listen for SIGTERM and SIGINT: {0}")]
+    #[error("cannot listen for signals: {0}")]
     Signals(#[source] io::Error),
 }

@@ -8,36 +8,28 @@ use spillway_access::Tickets;
 use spillway_config::Config;
 use spillway_hooks::{HookMetrics, Hooks};
 use spillway_hub::{Hub, PerIp};
+use spillway_net::{Door, LogBudget};
 use spillway_web::{
     AccessCounters, AdminState, HlsGuests, HlsSessions, LiveAccess, LiveOptions, LiveState, ProcessState,
-    Readiness, SchedulerDelay, ServeCounters, ServeOptions, admin_router, live_router, serve,
+    Readiness, Router, SchedulerDelay, ServeCounters, ServeOptions, admin_router, live_router, serve,
 };
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{self, Gate};
+use crate::certificates;
 use crate::cgroup;
 use crate::demo;
+use crate::doors::Doors;
 use crate::error::StartError;
+use crate::listeners::{Addresses, Listeners};
 use crate::log_lines;
-use crate::net;
 use crate::options;
 use crate::random;
-use crate::rtmp::{self, Admission, LogBudget, Rtmp};
+use crate::rtmp::{self, Admission, Rtmp};
 use crate::scheduler;
-
-/// The addresses the listeners are bound to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Addresses {
-    /// RTMP.
-    pub rtmp: SocketAddr,
-    /// The viewers' HTTP.
-    pub http: SocketAddr,
-    /// Metrics, probes and the API.
-    pub admin: SocketAddr,
-}
 
 /// How a gateway is started beside its configuration.
 #[derive(Debug, Clone, Copy)]
@@ -48,10 +40,14 @@ pub struct StartOptions {
     pub demo: bool,
 }
 
-/// What the admin listener shows beside the hub.
+/// A listener's name and counters.
+type ListenerCounters = (&'static str, Arc<ServeCounters>);
+
+/// What the admin routes show beside the hub.
 struct AdminParts {
     workers: usize,
-    http_counters: Arc<ServeCounters>,
+    counters: Vec<ListenerCounters>,
+    doors: Vec<Door>,
     access: Arc<AccessCounters>,
     hooks: Option<HookMetrics>,
 }
@@ -62,6 +58,7 @@ pub struct Gateway {
     hub: Hub,
     addresses: Addresses,
     readiness: Readiness,
+    reload: Arc<Notify>,
     /// No new connections.
     stop_accepting: CancellationToken,
     /// The admin listener goes last, so that probes and metrics show the drain.
@@ -77,63 +74,42 @@ impl Gateway {
     /// # Errors
     /// [`StartError`] when a listener cannot be bound.
     pub fn start(config: &Config, start: StartOptions) -> Result<Self, StartError> {
-        let rtmp_listener = bind("rtmp.listen", config.rtmp.listen.get())?;
-        let http_listener = bind("http.listen", config.http.listen.get())?;
-        let admin_listener = bind("admin.listen", config.admin.listen.get())?;
-        let addresses = Addresses {
-            rtmp: local("rtmp.listen", &rtmp_listener)?,
-            http: local("http.listen", &http_listener)?,
-            admin: local("admin.listen", &admin_listener)?,
-        };
+        if start.demo && config.rtmp.proxy_protocol.is_required() {
+            return Err(StartError::DemoBehindProxy);
+        }
+        let certificates = certificates::load(config)?;
+        if let Some(warning) = certificates.as_ref().and_then(|c| certificates::warning(c)) {
+            tracing::warn!("{warning}");
+        }
+        let listeners = Listeners::bind(config)?;
         let gateway = Self {
             hub: Hub::new(options::hub(config, start.workers)),
-            addresses,
+            addresses: listeners.addresses()?,
             readiness: Readiness::default(),
+            reload: Arc::default(),
             stop_accepting: CancellationToken::new(),
             stop_admin: CancellationToken::new(),
             tasks: TaskTracker::new(),
             admin: TaskTracker::new(),
             grace: config.shutdown.grace.into(),
         };
-        let demo_key = random::key();
-        let log_budget = Arc::new(LogBudget::new());
-        let own_key = start.demo.then(|| demo_key.clone());
+        let demo_key = start.demo.then(random::key);
+        let log_budget = Arc::<LogBudget>::default();
         let hooks = gateway.hooks(config)?;
         let hook_metrics = hooks.as_ref().map(|hooks| hooks.metrics().clone());
-        let gate = Arc::new(Gate::new(&config.auth, own_key, log_budget.clone(), hooks)?);
-        let access = live_access(config, &gate)?;
-        if let Some(access) = &access {
-            let (sessions, shutdown) = (access.sessions.clone(), gateway.stop_accepting.clone());
-            gateway
-                .tasks
-                .spawn(async move { sessions.see_off(shutdown).await });
+        let gate = Gate::new(&config.auth, demo_key.clone(), log_budget.clone(), hooks)?;
+        let gate = Arc::new(gate);
+        let doors = Doors::new(config, certificates.clone(), log_budget);
+        gateway.serve_all(config, start.workers, &gate, hook_metrics, listeners, doors)?;
+        let stop = || gateway.stop_accepting.clone();
+        gateway.tasks.spawn(auth::keep_fresh(gate, stop()));
+        if let Some(certificates) = certificates {
+            let keeper = certificates::keep(certificates, gateway.reload.clone(), stop());
+            gateway.tasks.spawn(keeper);
         }
-        let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
-        let per_ip = PerIp::new(config.limits.max_connections_per_ip as usize);
-        let admission = (slots, per_ip);
-        let rtmp = Arc::new(Rtmp {
-            hub: gateway.hub.clone(),
-            gate: gate.clone(),
-            options: options::rtmp(config),
-            log_budget,
-        });
-        gateway.serve_rtmp(rtmp, admission.clone(), rtmp_listener);
-        let http_counters = gateway.serve_http(config, access, admission, http_listener);
-        let admin = AdminParts {
-            workers: start.workers,
-            http_counters,
-            access: gate.counters(),
-            hooks: hook_metrics,
-        };
-        gateway.serve_admin(config, admin, admin_listener);
-        gateway
-            .tasks
-            .spawn(auth::keep_fresh(gate, gateway.stop_accepting.clone()));
-        if start.demo {
-            let target = loopback_of(addresses.rtmp);
-            gateway
-                .tasks
-                .spawn(demo::run(target, demo_key, gateway.stop_accepting.clone()));
+        if let Some(key) = demo_key {
+            let target = loopback_of(gateway.addresses.rtmp);
+            gateway.tasks.spawn(demo::run(target, key, stop()));
         }
         gateway.readiness.ready();
         Ok(gateway)
@@ -148,23 +124,82 @@ impl Gateway {
         Ok(Some(hooks))
     }
 
-    fn serve_rtmp(&self, rtmp: Arc<Rtmp>, admission: Admission, listener: TcpListener) {
-        let (tasks, stop) = (self.tasks.clone(), self.stop_accepting.clone());
-        self.tasks
-            .spawn(rtmp::listen(rtmp, listener, admission, tasks, stop));
-    }
-
-    fn serve_http(
+    fn serve_all(
         &self,
         config: &Config,
-        access: Option<LiveAccess>,
-        admission: Admission,
-        http: TcpListener,
-    ) -> Arc<ServeCounters> {
-        let (slots, per_ip) = admission;
+        workers: usize,
+        gate: &Arc<Gate>,
+        hooks: Option<HookMetrics>,
+        listeners: Listeners,
+        mut doors: Doors,
+    ) -> Result<(), StartError> {
+        let slots = Arc::new(Semaphore::new(config.limits.max_connections as usize));
+        let per_ip = PerIp::new(config.limits.max_connections_per_ip as usize);
+        let rtmp = Arc::new(Rtmp {
+            hub: self.hub.clone(),
+            gate: gate.clone(),
+            options: options::rtmp(config),
+            log_budget: doors.log_budget(),
+        });
+        let mut counters = Vec::new();
+        let (rtmp_listeners, live_listeners, admin_listeners) = listeners.with_doors(config, &mut doors);
+        for (listener, door) in rtmp_listeners {
+            self.serve_rtmp(&rtmp, (slots.clone(), per_ip.clone()), listener, door);
+        }
+        let access = live_access(config, gate)?;
+        if let Some(access) = &access {
+            let (sessions, stop) = (access.sessions.clone(), self.stop_accepting.clone());
+            self.tasks.spawn(async move { sessions.see_off(stop).await });
+        }
+        let live = self.live_router(config, access);
+        for (listener, door) in live_listeners {
+            let admission = (slots.clone(), per_ip.clone());
+            counters.push(self.serve_live(config, live.clone(), admission, listener, door));
+        }
+        let admin = AdminParts {
+            workers,
+            counters,
+            doors: doors.made(),
+            access: gate.counters(),
+            hooks,
+        };
+        self.serve_admin(config, admin, admin_listeners);
+        Ok(())
+    }
+
+    fn serve_rtmp(&self, rtmp: &Arc<Rtmp>, admission: Admission, socket: TcpListener, door: Door) {
+        let (tasks, stop) = (self.tasks.clone(), self.stop_accepting.clone());
+        let listener = rtmp::Listener { socket, door };
+        self.tasks
+            .spawn(rtmp::listen(rtmp.clone(), listener, admission, tasks, stop));
+    }
+
+    fn live_router(&self, config: &Config, access: Option<LiveAccess>) -> Router {
+        live_router(LiveState {
+            hub: self.hub.clone(),
+            access,
+            options: LiveOptions {
+                list_streams: config.http.list_streams,
+                player: true,
+                rtmp_port: Some(self.addresses.rtmp.port()),
+                rtmps_port: self.addresses.rtmps.map(|address| address.port()),
+            },
+        })
+    }
+
+    fn serve_live(
+        &self,
+        config: &Config,
+        router: Router,
+        (slots, per_ip): Admission,
+        listener: TcpListener,
+        door: Door,
+    ) -> ListenerCounters {
         let counters = Arc::<ServeCounters>::default();
-        let http_options = ServeOptions {
-            name: "http",
+        let name = door.name;
+        let options = ServeOptions {
+            name,
+            door,
             slots,
             per_ip,
             max_header_bytes: config.limits.http_header.as_usize(),
@@ -173,35 +208,24 @@ impl Gateway {
             drain: self.grace,
             counters: counters.clone(),
         };
-        let live = live_router(LiveState {
-            hub: self.hub.clone(),
-            access,
-            options: LiveOptions {
-                list_streams: config.http.list_streams,
-                player: true,
-                rtmp_port: Some(self.addresses.rtmp.port()),
-            },
-        });
         self.tasks
-            .spawn(serve(http, live, http_options, self.stop_accepting.clone()));
-        counters
+            .spawn(serve(listener, router, options, self.stop_accepting.clone()));
+        (name, counters)
     }
 
-    fn serve_admin(&self, config: &Config, parts: AdminParts, admin: TcpListener) {
-        let counters = Arc::<ServeCounters>::default();
+    fn serve_admin(&self, config: &Config, parts: AdminParts, listeners: Vec<(TcpListener, Door)>) {
+        let slots = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
         let delay = SchedulerDelay::new();
-        let admin_options = ServeOptions {
-            name: "admin",
-            slots: Arc::new(Semaphore::new(ADMIN_CONNECTIONS)),
-            drain: ADMIN_DRAIN,
-            counters: counters.clone(),
-            ..ServeOptions::default()
-        };
+        let mut counters = parts.counters;
+        let own = counters.len();
+        counters.extend(listeners.iter().map(|(_, door)| (door.name, Arc::default())));
+        let own_counters: Vec<_> = counters.iter().skip(own).cloned().collect();
         let router = admin_router(AdminState {
             hub: self.hub.clone(),
             admin: options::admin(config),
             readiness: self.readiness.clone(),
-            listeners: vec![("http", parts.http_counters), ("admin", counters)],
+            listeners: counters,
+            doors: parts.doors,
             access: parts.access,
             hooks: parts.hooks,
             max_streams: config.metrics.max_streams as usize,
@@ -214,8 +238,23 @@ impl Gateway {
             },
         });
         self.admin.spawn(scheduler::probe(delay, self.stop_admin.clone()));
-        self.admin
-            .spawn(serve(admin, router, admin_options, self.stop_admin.clone()));
+        for ((listener, door), (name, counters)) in listeners.into_iter().zip(own_counters) {
+            let options = ServeOptions {
+                name,
+                door,
+                slots: slots.clone(),
+                drain: ADMIN_DRAIN,
+                counters,
+                ..ServeOptions::default()
+            };
+            self.admin
+                .spawn(serve(listener, router.clone(), options, self.stop_admin.clone()));
+        }
+    }
+
+    /// Looks at the certificate files now and takes them up if they have changed.
+    pub fn reload_certificates(&self) {
+        self.reload.notify_one();
     }
 
     /// Where it listens.
@@ -253,16 +292,6 @@ impl Gateway {
 /// Probes and scrapes, not viewers.
 const ADMIN_CONNECTIONS: usize = 256;
 const ADMIN_DRAIN: Duration = Duration::from_millis(200);
-
-fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
-    net::bind(address).map_err(|source| StartError::Bind { key, address, source })
-}
-
-fn local(key: &'static str, listener: &TcpListener) -> Result<SocketAddr, StartError> {
-    listener
-        .local_addr()
-        .map_err(|source| StartError::LocalAddress { key, source })
-}
 
 /// Who decides on viewers, unless everybody may play everything.
 fn live_access(config: &Config, gate: &Arc<Gate>) -> Result<Option<LiveAccess>, StartError> {

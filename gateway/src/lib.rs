@@ -4,12 +4,15 @@
 //! command line, logs and signals.
 
 mod auth;
+mod certificates;
 mod cgroup;
 pub mod cli;
 mod demo;
+mod doors;
 mod error;
 mod gateway;
 mod limits;
+mod listeners;
 mod log_lines;
 mod net;
 mod options;
@@ -22,5 +25,6 @@ mod workers;
 
 pub use demo::DEMO_STREAM;
 pub use error::StartError;
-pub use gateway::{Addresses, Gateway, StartOptions};
+pub use gateway::{Gateway, StartOptions};
+pub use listeners::Addresses;
 pub use run::run;

@@ -1,5 +1,7 @@
 //! Runs a gateway until it is told to stop.
 
+use std::net::SocketAddr;
+
 use spillway_config::Config;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,7 +24,7 @@ pub fn run(config: &Config, demo: bool) -> Result<(), StartError> {
         .build()
         .map_err(StartError::Runtime)?;
     let result = runtime.block_on(serve(config, StartOptions { workers, demo }));
-    // Blocking tasks of the runtime, of which we start none, may not hold the exit up.
+    // Blocking tasks of the runtime, such as a read of certificate files, may not hold the exit up.
     runtime.shutdown_background();
     result
 }
@@ -30,11 +32,15 @@ pub fn run(config: &Config, demo: bool) -> Result<(), StartError> {
 async fn serve(config: &Config, start: StartOptions) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(StartError::Signals)?;
     let gateway = Gateway::start(config, start)?;
     announce(&gateway, start);
-    let received = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+    let received = loop {
+        tokio::select! {
+            _ = terminate.recv() => break "SIGTERM",
+            _ = interrupt.recv() => break "SIGINT",
+            _ = hang_up.recv() => gateway.reload_certificates(),
+        }
     };
     tracing::info!(
         signal = received,
@@ -51,27 +57,30 @@ async fn serve(config: &Config, start: StartOptions) -> Result<(), StartError> {
 
 fn announce(gateway: &Gateway, start: StartOptions) {
     let at = gateway.addresses();
+    let some = |address: Option<SocketAddr>| address.map(tracing::field::display);
     tracing::info!(
-        rtmp = %at.rtmp, http = %at.http, admin = %at.admin, workers = start.workers,
+        rtmp = %at.rtmp, http = %at.http, admin = %at.admin,
+        rtmps = some(at.rtmps), https = some(at.https), admin_tls = some(at.admin_tls), workers = start.workers,
         version = env!("CARGO_PKG_VERSION"), "spillway is ready"
     );
     if !start.demo {
         return;
     }
-    let port = |address: std::net::SocketAddr| address.port();
-    let (http, rtmp) = (port(at.http), port(at.rtmp));
+    // Under TLS where it is configured.
+    let scheme = |plain, tls: Option<SocketAddr>, address: SocketAddr| {
+        let (secure, at) = tls.map_or(("", address), |tls| ("s", tls));
+        format!("{plain}{secure}://localhost:{}", at.port())
+    };
+    let http = scheme("http", at.https, at.http);
+    let ws = scheme("ws", at.https, at.http);
+    let rtmp = scheme("rtmp", at.rtmps, at.rtmp);
+    let stream = DEMO_STREAM;
     for (what, url) in [
-        (
-            "watch in a browser",
-            format!("http://localhost:{http}/{DEMO_STREAM}"),
-        ),
-        ("RTMP", format!("rtmp://localhost:{rtmp}/{DEMO_STREAM}")),
-        ("HTTP-FLV", format!("http://localhost:{http}/{DEMO_STREAM}.flv")),
-        (
-            "WebSocket-FLV",
-            format!("ws://localhost:{http}/{DEMO_STREAM}.flv"),
-        ),
-        ("HLS", format!("http://localhost:{http}/{DEMO_STREAM}/index.m3u8")),
+        ("watch in a browser", format!("{http}/{stream}")),
+        ("RTMP", format!("{rtmp}/{stream}")),
+        ("HTTP-FLV", format!("{http}/{stream}.flv")),
+        ("WebSocket-FLV", format!("{ws}/{stream}.flv")),
+        ("HLS", format!("{http}/{stream}/index.m3u8")),
         ("metrics", format!("http://localhost:{}/metrics", at.admin.port())),
     ] {
         tracing::info!("demo: {what}: {url}");

@@ -104,7 +104,7 @@ impl Start {
         self.start_with(|log| ready_line(&json_as_words(log))).await
     }
 
-    async fn start_with(self, ready: impl Fn(&str) -> Option<[SocketAddr; 3]>) -> Gateway {
+    async fn start_with(self, ready: impl Fn(&str) -> Option<Listening>) -> Gateway {
         let host = if self.address.is_some() {
             "0.0.0.0"
         } else {
@@ -139,17 +139,22 @@ impl Start {
         let addresses = process
             .wait_output(START_LIMIT, "ready line with rtmp= http= admin=", ready)
             .await;
-        let [rtmp, http, admin] = addresses.map(|mut address| {
+        let loopback = |mut address: SocketAddr| {
             if address.ip().is_unspecified() {
                 address.set_ip([127, 0, 0, 1].into());
             }
             address
-        });
+        };
+        let [rtmp, http, admin] = addresses.plain.map(loopback);
+        let [rtmps, https, admin_tls] = addresses.tls.map(|address| address.map(loopback));
         Gateway {
             process,
             rtmp,
             http,
             admin,
+            rtmps,
+            https,
+            admin_tls,
         }
     }
 }
@@ -163,6 +168,12 @@ pub struct Gateway {
     pub http: SocketAddr,
     /// Listener for metrics, probes and the API.
     pub admin: SocketAddr,
+    /// RTMP under TLS, if it is on.
+    pub rtmps: Option<SocketAddr>,
+    /// Listener for viewers under TLS, if it is on.
+    pub https: Option<SocketAddr>,
+    /// Listener for metrics, probes and the API under TLS, if it is on.
+    pub admin_tls: Option<SocketAddr>,
 }
 
 impl Gateway {
@@ -332,7 +343,13 @@ fn json_as_words(log: &str) -> String {
         .collect()
 }
 
-fn ready_line(log: &str) -> Option<[SocketAddr; 3]> {
+/// What the ready line says of the listeners: RTMP, viewers, operators; each without and with TLS.
+struct Listening {
+    plain: [SocketAddr; 3],
+    tls: [Option<SocketAddr>; 3],
+}
+
+fn ready_line(log: &str) -> Option<Listening> {
     log.lines().find_map(|line| {
         let address = |name: &str| -> Option<SocketAddr> {
             let value = line
@@ -340,6 +357,9 @@ fn ready_line(log: &str) -> Option<[SocketAddr; 3]> {
                 .find_map(|word| word.strip_prefix(name))?;
             value.trim_matches(['"', ',']).parse().ok()
         };
-        Some([address("rtmp=")?, address("http=")?, address("admin=")?])
+        Some(Listening {
+            plain: [address("rtmp=")?, address("http=")?, address("admin=")?],
+            tls: ["rtmps=", "https=", "admin_tls="].map(address),
+        })
     })
 }

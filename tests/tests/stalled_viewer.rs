@@ -7,9 +7,12 @@ use spillway_tests::ffmpeg::{publish_loop, publish_once};
 use spillway_tests::flv::{self, Tag};
 use spillway_tests::frames::{self, Decoder};
 use spillway_tests::gateway::Gateway;
+use spillway_tests::http::{self, Request};
 use spillway_tests::rtmp;
+use spillway_tests::tls::Authority;
 use spillway_tests::viewer::{Viewer, Watcher};
 use spillway_tests::wait::{secs, until, within};
+use spillway_tests::ws;
 
 const KEY: &str = "live/fat";
 /// Stalled viewers of each protocol in the memory test.
@@ -201,14 +204,29 @@ fn assert_skips_to_key_frames(tags: &[Tag], name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_viewer_skips_to_key_frames_and_its_decoder_shows_no_error() {
-    let gateway = Gateway::with().set("play.max_lag", "2s").start().await;
+    let authority = Authority::new();
+    let start = authority.gateway(&authority.issue("server"));
+    let gateway = start.set("play.max_lag", "2s").start().await;
     let _publisher = publish_loop(Clip::Fat, &gateway.rtmp_url(KEY));
     let rtmp = rtmp::Viewer::open_narrow(gateway.rtmp, KEY).await;
     let flv = flv::Viewer::open_narrow(gateway.http, KEY).await;
-    let mut viewers = [Viewer::Rtmp(Box::new(rtmp)), Viewer::Flv(Box::new(flv))];
-    let [rtmp, flv] = &mut viewers;
-    let (rtmp_tags, flv_tags) = tokio::join!(read_slowly(rtmp, secs(14)), read_slowly(flv, secs(14)));
-    for (name, tags) in [("RTMP", rtmp_tags), ("HTTP-FLV", flv_tags)] {
+    let [rtmps, https] = [gateway.rtmps, gateway.https].map(|at| at.expect("TLS is on"));
+    let client = authority.client().narrow();
+    let rtmps = rtmp::Viewer::over(client.socket(rtmps).await, "tls", KEY);
+    let request = Request::get(&format!("/{KEY}.flv"));
+    let https_flv = http::open_over(client.socket(https).await, "tls", request).await;
+    let https_flv = flv::Viewer::of(https_flv.expect("HTTPS-FLV"));
+    let wss = ws::Viewer::over(client.socket(https).await, &format!("ws://{https}/{KEY}.flv")).await;
+    let viewers = [
+        ("RTMP", Viewer::Rtmp(Box::new(rtmp))),
+        ("HTTP-FLV", Viewer::Flv(Box::new(flv))),
+        ("RTMPS", Viewer::Rtmp(Box::new(rtmps))),
+        ("HTTPS-FLV", Viewer::Flv(Box::new(https_flv))),
+        ("WSS-FLV", Viewer::Ws(Box::new(wss))),
+    ];
+    let reading =
+        viewers.map(|(name, mut viewer)| async move { (name, read_slowly(&mut viewer, secs(14)).await) });
+    for (name, tags) in futures_util::future::join_all(reading).await {
         assert_skips_to_key_frames(&tags, name);
         let frames = frames::of_bytes(Clip::Fat.ffmpeg(), &flv::file_of(&tags), "slow.flv").await;
         frames.assert_no_errors(name);

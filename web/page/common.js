@@ -1,7 +1,8 @@
 // What both pages need: addresses, elements, copy lines.
 
 export const root = new URL(document.body.dataset.root, location.href);
-const rtmpPort = document.body.dataset.rtmpPort;
+const { rtmpPort, rtmpsPort } = document.body.dataset;
+const rtmps = location.protocol === "https:" && rtmpsPort;
 
 /** A stream's name as a path, each segment escaped. */
 export const path = (stream) => stream.split("/").filter(Boolean).map(encodeURIComponent).join("/");
@@ -27,12 +28,13 @@ export function urls(stream) {
     flv: at(".flv").href,
     ws: ws.href,
     hls: at("/index.m3u8").href,
-    rtmp: rtmpPort ? `${rtmpBase()}/${path(stream)}${query && `?${query}`}` : null,
+    rtmp: rtmps || rtmpPort ? `${rtmpBase()}/${path(stream)}${query && `?${query}`}` : null,
   };
 }
 
 /** The RTMP server's address without an application, or null when the gateway names no port. */
 export function rtmpBase() {
+  if (rtmps) return `rtmps://${location.hostname}${rtmpsPort === "443" ? "" : `:${rtmpsPort}`}`;
   if (!rtmpPort) return null;
   return `rtmp://${location.hostname}${rtmpPort === "1935" ? "" : `:${rtmpPort}`}`;
 }

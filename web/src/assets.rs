@@ -128,22 +128,33 @@ fn tag_of(bytes: &[u8]) -> String {
         .fold(String::new(), |tag, byte| tag + &format!("{byte:02x}"))
 }
 
+/// The ports that pages name for RTMP, as far as they name any.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RtmpPorts {
+    /// Without TLS.
+    pub(crate) plain: Option<u16>,
+    /// Under TLS: for pages opened by HTTPS.
+    pub(crate) tls: Option<u16>,
+}
+
+impl RtmpPorts {
+    fn put_into(self, html: &str) -> String {
+        html.replace("{{rtmp_port}}", &port(self.plain))
+            .replace("{{rtmps_port}}", &port(self.tls))
+    }
+}
+
 /// The list page.
-pub(crate) fn list_page(request: &HeaderMap, rtmp_port: Option<u16>) -> Response {
-    page(request, LIST_PAGE.replace("{{rtmp_port}}", &port(rtmp_port)))
+pub(crate) fn list_page(request: &HeaderMap, rtmp: RtmpPorts) -> Response {
+    page(request, rtmp.put_into(LIST_PAGE))
 }
 
 /// The player page of `stream`, which is `depth` folders below the root. All its links are relative, so that
 /// the gateway may stand below a path prefix.
-pub(crate) fn player_page(
-    request: &HeaderMap,
-    stream: &str,
-    depth: usize,
-    rtmp_port: Option<u16>,
-) -> Response {
-    let page_of_stream = PLAYER_PAGE
+pub(crate) fn player_page(request: &HeaderMap, stream: &str, depth: usize, rtmp: RtmpPorts) -> Response {
+    let page_of_stream = rtmp
+        .put_into(PLAYER_PAGE)
         .replace("{{root}}", &"../".repeat(depth))
-        .replace("{{rtmp_port}}", &port(rtmp_port))
         .replace("{{stream}}", &escape(stream));
     page(request, page_of_stream)
 }
@@ -247,7 +258,10 @@ mod tests {
             &HeaderMap::new(),
             "live/\"><script>alert(1)</script>",
             2,
-            Some(1935),
+            RtmpPorts {
+                plain: Some(1935),
+                tls: None,
+            },
         );
         let body = axum::body::to_bytes(response.into_body(), usize::MAX)
             .await

@@ -16,6 +16,7 @@ pub use access::{AccessCounters, Gatekeeper, HlsSessions, Lease, Pass, Visit};
 pub use admin::{
     AdminAccess, AdminState, CpuGroup, ProcessState, Readiness, SchedulerDelay, Throttling, admin_router,
 };
+pub use axum::Router;
 pub use live::{HlsGuests, LiveAccess, LiveOptions, LiveState, live_router};
 pub use serve::{
     Connection, ServeCounters, ServeOptions, ServeSnapshot, StallGuard, is_of_one_connection, serve, tune,

@@ -22,7 +22,7 @@ pub struct Limits {
     /// Most connections at a time, over the RTMP and HTTP listeners together; further ones are closed at once.
     pub max_connections: u32,
     /// Most connections at a time from one IP address, an IPv6 address counting with its /64 network; further ones are
-    /// closed at once. 0 sets no limit.
+    /// closed at once. The address is the one that `proxies.trusted` name, if they name one. 0 sets no limit.
     pub max_connections_per_ip: u32,
     /// Most streams at a time; further publishers are refused.
     pub max_streams: u32,
@@ -39,8 +39,8 @@ pub struct Limits {
     /// Bytes of media in memory, over all streams, beyond which new publishers and viewers are refused while those there
     /// are play on: `"auto"` is half of the memory this process may use (its cgroup limit, else the machine's).
     pub memory: Memory,
-    /// How long a new connection may take for its handshake, and then to say what it wants, or for the head of an HTTP
-    /// request.
+    /// How long a new connection may take for a PROXY header and the handshake of TLS, for the handshake of RTMP and to say
+    /// what it wants, and for the head of an HTTP request.
     pub handshake_timeout: Period,
     /// The largest RTMP message that is accepted; a peer that announces a larger one is disconnected. RTMP itself ends one
     /// byte below 16 MiB.

@@ -11,6 +11,7 @@ mod play;
 mod publish;
 mod ring;
 mod server;
+mod tls;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,8 @@ pub use play::{Flush, Play};
 pub use publish::Publish;
 pub use ring::Ring;
 pub use server::{Admin, Http, Rtmp, Runtime, Shutdown};
+pub(crate) use tls::is_empty;
+pub use tls::{ForwardedHeader, Https, Proxies, ProxyProtocol, Rtmps, Tls};
 
 /// Spillway's configuration. Every key has a default; `config/spillway.toml` lists them all.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +40,14 @@ pub struct Config {
     pub http: Http,
     /// Metrics, probes and the API, for operators.
     pub admin: Admin,
+    /// RTMP under TLS.
+    pub rtmps: Rtmps,
+    /// Viewers over HTTP under TLS.
+    pub https: Https,
+    /// The certificate of all TLS listeners.
+    pub tls: Tls,
+    /// Proxies in front.
+    pub proxies: Proxies,
     /// Streams coming in.
     pub publish: Publish,
     /// Streams going out to RTMP, HTTP-FLV and WebSocket-FLV viewers.

@@ -1,11 +1,14 @@
 //! Listeners and the process.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::access_key::AccessKey;
 use super::one_or_many::one_or_many;
-use crate::address::ListenAddr;
+use super::tls::{ProxyProtocol, is_empty};
+use crate::address::{ListenAddr, OptionalAddr};
 use crate::network::Network;
 use crate::units::Period;
 
@@ -16,6 +19,8 @@ use crate::units::Period;
 pub struct Rtmp {
     /// Address and port for publishers and RTMP players. Port 0 takes any free port.
     pub listen: ListenAddr,
+    /// Whether each connection must begin with a PROXY header: `"off"` or `"required"`.
+    pub proxy_protocol: ProxyProtocol,
 }
 
 /// Section `[http]`.
@@ -27,6 +32,8 @@ pub struct Http {
     pub listen: ListenAddr,
     /// Whether the players' page at `/` lists the live streams. With false a viewer must know a stream's name.
     pub list_streams: bool,
+    /// Whether each connection must begin with a PROXY header: `"off"` or `"required"`.
+    pub proxy_protocol: ProxyProtocol,
 }
 
 /// Section `[admin]`.
@@ -48,6 +55,19 @@ pub struct Admin {
     /// Addresses and networks that may not use it, whatever `admin.allow` says.
     #[serde(deserialize_with = "one_or_many")]
     pub deny: Vec<Network>,
+    /// Address and port of a second operators' listener, under TLS. `""` is off. On any other address than loopback it
+    /// needs `admin.tls_client_ca_file` or `admin.tokens`.
+    pub tls_listen: OptionalAddr,
+    /// Certificates in PEM; `admin.tls_listen` then serves only clients whose certificate one of them has signed (mTLS);
+    /// the certificate stands in for a token. Reloaded when it changes. `""` asks for no client certificate.
+    pub tls_client_ca_file: PathBuf,
+}
+
+impl Admin {
+    /// Whether [`Self::tls_listen`] serves only clients that show a certificate (mTLS).
+    pub fn tls_asks_for_certificate(&self) -> bool {
+        !is_empty(&self.tls_client_ca_file)
+    }
 }
 
 /// Section `[shutdown]`.

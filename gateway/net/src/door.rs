@@ -42,6 +42,7 @@ pub struct Door {
 #[derive(Debug, Default)]
 pub struct DoorCounters {
     proxy_refusals: AtomicU64,
+    tls_handshakes: AtomicU64,
     tls_failures: AtomicU64,
 }
 
@@ -50,6 +51,8 @@ pub struct DoorCounters {
 pub struct DoorSnapshot {
     /// Connections closed for want of a PROXY header, or because it came from an address that is not trusted.
     pub proxy_refusals: u64,
+    /// TLS handshakes that were done.
+    pub tls_handshakes: u64,
     /// Connections closed because their TLS handshake failed.
     pub tls_failures: u64,
 }
@@ -59,6 +62,7 @@ impl DoorCounters {
     pub fn snapshot(&self) -> DoorSnapshot {
         DoorSnapshot {
             proxy_refusals: self.proxy_refusals.load(Ordering::Relaxed),
+            tls_handshakes: self.tls_handshakes.load(Ordering::Relaxed),
             tls_failures: self.tls_failures.load(Ordering::Relaxed),
         }
     }
@@ -145,6 +149,7 @@ impl Door {
         let acceptor = TlsAcceptor::from(certificates.server_config(*wanted));
         let stream = timeout(left, acceptor.accept(socket)).await;
         let stream = stream.map_err(|_| Shut::TlsLate)?.map_err(Shut::Tls)?;
+        self.counters.tls_handshakes.fetch_add(1, Ordering::Relaxed);
         Ok((Entry::Tls(Box::new(stream)), client))
     }
 

@@ -19,10 +19,9 @@ use spillway_access::{
 use spillway_config::constant_time_eq;
 use spillway_hooks::{EventKind, Guest, Hooks};
 use spillway_hub::{Protocol, SessionInfo};
+use spillway_net::LogBudget;
 use spillway_rtmp::name::StreamPath;
 use spillway_web::{AccessCounters, Gatekeeper, Pass, Visit};
-
-use crate::rtmp::LogBudget;
 
 pub(crate) use key_set::{KeySetError, keep_fresh};
 pub(crate) use rules::addresses;

@@ -1,7 +1,7 @@
 //! RTMP: the listener and its sessions.
 
 mod exit;
-mod input;
+mod io;
 mod player;
 mod session;
 
@@ -11,14 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use spillway_hub::{Hub, Limit, PerIp};
+use spillway_hub::{Hub, Limit, PerIp, Place};
+use spillway_net::{ClientAddr, Door, Entry, LogBudget, Socket};
 use spillway_rtmp::limits::ReaderLimits;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-pub(crate) use spillway_net::LogBudget;
 
 use crate::auth::Gate;
 
@@ -49,17 +48,29 @@ pub(crate) struct Rtmp {
     pub(crate) log_budget: Arc<LogBudget>,
 }
 
+/// One RTMP listener.
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    /// What a connection must show before its session begins.
+    pub(crate) door: Door,
+}
+
 /// What a connection needs to be let in: a permit out of all, and a place out of its address's.
 pub(crate) type Admission = (Arc<Semaphore>, PerIp);
 
 /// Accepts connections until `shutdown`; sessions are counted in `tasks` and hold their `admission`.
 pub(crate) async fn listen(
     rtmp: Arc<Rtmp>,
-    listener: TcpListener,
+    listener: Listener,
     (slots, per_ip): Admission,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 ) {
+    let Listener {
+        socket: listener,
+        door,
+    } = listener;
+    let entrance = Arc::new(Entrance { door, per_ip });
     let mut pause = ACCEPT_PAUSE;
     loop {
         let accepted = tokio::select! {
@@ -76,29 +87,30 @@ pub(crate) async fn listen(
                     tracing::debug!(%peer, "connection refused: limits.max_connections is reached");
                     continue;
                 };
-                let Some(place) = per_ip.take(peer.ip()) else {
-                    stats.refused(Limit::ConnectionsPerIp);
-                    if let Some(left_out) = rtmp.log_budget.take() {
-                        tracing::warn!(
-                            %peer, left_out, "connection refused: its address has as many as limits.max_connections_per_ip allows"
-                        );
-                    }
-                    continue;
+                // Whom a PROXY header names is known only after it.
+                let place = if entrance.door.proxy_protocol {
+                    None
+                } else {
+                    let Some(place) = entrance.place(&rtmp, entrance.door.client_of(peer)) else {
+                        continue;
+                    };
+                    Some(place)
                 };
                 if let Err(error) = spillway_web::tune(&socket) {
                     tracing::debug!(%peer, %error, "socket options refused");
                 }
-                let session = run(rtmp.clone(), socket, peer, shutdown.clone());
+                let arrival = Arrival { socket, peer, place };
+                let connection = run(rtmp.clone(), entrance.clone(), arrival, shutdown.clone());
                 tasks.spawn(async move {
-                    session.await;
-                    drop((slot, place));
+                    connection.await;
+                    drop(slot);
                 });
             }
             Err(error) if spillway_web::is_of_one_connection(&error) => rtmp.hub.stats().accept_errors.add(1),
             Err(error) => {
                 rtmp.hub.stats().accept_errors.add(1);
                 if pause == ACCEPT_PAUSE {
-                    tracing::warn!(%error, "RTMP accept failed; trying again");
+                    tracing::warn!(listener = entrance.door.name, %error, "accept failed; trying again");
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
@@ -107,10 +119,44 @@ pub(crate) async fn listen(
     }
 }
 
-/// Runs one session.
-async fn run(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
+/// What lies between `accept` and a session.
+struct Entrance {
+    door: Door,
+    per_ip: PerIp,
+}
+
+impl Entrance {
+    /// A place out of the client's; a trusted proxy that names nobody brings many clients and is not counted.
+    fn place(&self, rtmp: &Rtmp, client: ClientAddr) -> Option<Place> {
+        let per_ip = if self.door.trusted.contains(client.ip()) {
+            &PerIp::default()
+        } else {
+            &self.per_ip
+        };
+        let place = per_ip.take(client.ip());
+        if place.is_none() {
+            rtmp.hub.stats().refused(Limit::ConnectionsPerIp);
+            if let Some(left_out) = rtmp.log_budget.take() {
+                tracing::warn!(
+                    peer = %client, left_out, "connection refused: its address has as many as limits.max_connections_per_ip allows"
+                );
+            }
+        }
+        place
+    }
+}
+
+/// An accepted connection, with its address's place as far as the address is known.
+struct Arrival {
+    socket: TcpStream,
+    peer: SocketAddr,
+    place: Option<Place>,
+}
+
+/// Runs one connection.
+async fn run(rtmp: Arc<Rtmp>, entrance: Arc<Entrance>, arrival: Arrival, shutdown: CancellationToken) {
     let hub = rtmp.hub.clone();
-    alone(&hub, peer, session::serve(rtmp, socket, peer, shutdown)).await;
+    alone(&hub, arrival.peer, enter(rtmp, &entrance, arrival, shutdown)).await;
 }
 
 /// Counts a connection for as long as its session runs; a panic in it ends only itself.
@@ -121,6 +167,27 @@ async fn alone(hub: &Hub, peer: SocketAddr, session: impl Future<Output = ()>) {
         tracing::error!(%peer, "an RTMP session panicked; its connection is closed");
     }
     hub.stats().rtmp_connections.sub(1);
+}
+
+/// Lets the connection in, if it shows what the door wants, and serves it.
+async fn enter(rtmp: Arc<Rtmp>, entrance: &Entrance, arrival: Arrival, shutdown: CancellationToken) {
+    let Arrival { socket, peer, place } = arrival;
+    let door = &entrance.door;
+    if door.is_open() {
+        let socket = Socket::from(Entry::Plain(socket));
+        session::serve(rtmp, socket, door.client_of(peer), shutdown).await;
+        return drop(place);
+    }
+    // A handshake takes more room than the session after it.
+    let admitted = tokio::select! {
+        () = shutdown.cancelled() => return,
+        admitted = Box::pin(door.admit(socket, peer)) => admitted,
+    };
+    if let Some((entry, client)) = admitted
+        && let Some(_place) = place.or_else(|| entrance.place(&rtmp, client))
+    {
+        session::serve(rtmp, entry.into(), client, shutdown).await;
+    }
 }
 
 #[cfg(test)]

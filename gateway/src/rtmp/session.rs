@@ -4,28 +4,26 @@ mod requests;
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
-use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use socket2::SockRef;
 use spillway_access::Refusal;
 use spillway_hub::{
-    Batch, EndReason, Format, Limit, Protocol, Publisher, SessionInfo, Sink, StreamKey, TagType, Viewer,
+    Batch, EndReason, Format, Limit, Protocol, Publisher, SessionInfo, StreamKey, TagType, Viewer,
 };
+use spillway_net::{ClientAddr, Socket};
 use spillway_rtmp::command::status::code;
 use spillway_rtmp::session::MediaKind;
 use spillway_rtmp::session::server::{RequestId, ServerEvent, ServerOptions, ServerSession};
 use spillway_web::Pass;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::Rtmp;
 use super::exit::{Exit, limit_of};
-use super::input::{READ_BUFFER, read_once};
+use super::io::{READ_BUFFER, read_once, write_slices};
 use super::player::{Player, PlayerWake, Wish};
 use crate::random;
 use requests::{Asking, Attaching, Connecting, NoPlay, Stay};
@@ -65,7 +63,7 @@ enum State {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, shutdown: CancellationToken) {
+pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: Socket, client: ClientAddr, shutdown: CancellationToken) {
     let options = ServerOptions {
         random_seed: random::number(),
         limits: rtmp.options.limits,
@@ -73,9 +71,10 @@ pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, 
     };
     let now = Instant::now();
     let mut connection = Connection {
-        info: SessionInfo::new(Protocol::Rtmp, peer),
+        info: SessionInfo::new(Protocol::Rtmp, client.address()),
+        client,
         session: ServerSession::new(options),
-        socket: Arc::new(socket),
+        socket,
         state: State::Starting,
         batch: Batch::new(Format::Rtmp),
         opened: now,
@@ -92,9 +91,10 @@ pub(super) async fn serve(rtmp: Arc<Rtmp>, socket: TcpStream, peer: SocketAddr, 
 
 struct Connection {
     rtmp: Arc<Rtmp>,
-    socket: Arc<TcpStream>,
+    socket: Socket,
     session: ServerSession,
     info: SessionInfo,
+    client: ClientAddr,
     state: State,
     batch: Batch,
     opened: Instant,
@@ -172,8 +172,7 @@ impl Connection {
             && !self.stalled
             && !std::mem::replace(told, true)
         {
-            // A peer that is gone already needs no telling.
-            let _ = SockRef::from(&self.socket).shutdown(Shutdown::Write);
+            self.socket.hang_up();
         }
     }
 
@@ -275,7 +274,7 @@ impl Connection {
     /// Reads what is there and acts on it.
     fn read_and_act(&mut self) -> Result<(), Exit> {
         READ_BUFFER.with_borrow_mut(|buffer| {
-            let count = match read_once(&self.socket, buffer) {
+            let count = match read_once(&mut self.socket, buffer) {
                 Ok(0) => return Err(Exit::Closed),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -447,13 +446,10 @@ impl Connection {
             let result = if control {
                 self.socket.try_write(self.session.output())
             } else if self.batch.is_done() {
-                if let State::Playing(player) = &mut self.state {
-                    player.sit(&self.batch, &self.socket, self.session.play_stream_id());
-                }
-                return Ok(());
+                return self.all_written();
             } else {
                 self.batch
-                    .write_with(|slices| self.socket.try_write_slices(slices))
+                    .write_with(|slices| write_slices(&mut self.socket, slices))
             };
             match result {
                 Ok(count) => {
@@ -478,6 +474,28 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// Everything is written: TLS may still hold some of it, and on plain TCP a lane can go on from here.
+    fn all_written(&mut self) -> Result<(), Exit> {
+        match (&mut self.socket, &mut self.state) {
+            (Socket::Plain(socket), State::Playing(player)) => {
+                player.sit(&self.batch, socket, self.session.play_stream_id());
+                Ok(())
+            }
+            (Socket::Plain(_), _) => Ok(()),
+            (tls @ Socket::Tls(_), _) => match tls.try_flush() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.stalled = true;
+                    self.stalled_since.get_or_insert_with(Instant::now);
+                    Ok(())
+                }
+                result => {
+                    self.stalled_since = None;
+                    Ok(result?)
+                }
+            },
+        }
     }
 
     /// Closes the books on the connection.

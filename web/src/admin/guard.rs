@@ -23,7 +23,8 @@ const PROBES: [&str; 2] = ["/livez", "/readyz"];
 /// The rules of the admin listener.
 #[derive(Debug, Clone, Default)]
 pub struct AdminAccess {
-    /// The tokens that open it; without any the listener must be one that this machine alone reaches.
+    /// The tokens that open it to those without a certificate; without any the listener must be one that this machine
+    /// alone reaches.
     pub tokens: Vec<Secret>,
     /// The addresses let in at all.
     pub addresses: AddressRules,
@@ -157,6 +158,10 @@ impl Guard {
         let headers = request.headers();
         if !matches!(*request.method(), Method::GET | Method::HEAD) && is_cross_site(headers) {
             return Err(Refused::Origin);
+        }
+        let connection = request.extensions().get::<Connection>();
+        if connection.is_some_and(Connection::is_certified) {
+            return Ok(());
         }
         if self.access.tokens.is_empty() {
             // Whoever has no token is known by being on this machine, and a browser there is on many sites.

@@ -9,8 +9,10 @@ use prometheus::{Registry, TextEncoder};
 use spillway_access::{Action, Reason};
 use spillway_hooks::HookMetrics;
 use spillway_hub::{DropReason, EndReason, Hub, Limit, Phase, Protocol, StreamSnapshot};
+use spillway_net::Door;
 
 use super::AdminState;
+use super::doors;
 use super::families::{Families, Series};
 use super::guard::Guard;
 use super::process::ProcessState;
@@ -59,6 +61,7 @@ struct HubCollector {
     listeners: Vec<(&'static str, Arc<ServeCounters>)>,
     access: Arc<AccessCounters>,
     guard: Arc<Guard>,
+    doors: Vec<Door>,
     max_streams: usize,
     version: &'static str,
     process: ProcessState,
@@ -71,6 +74,7 @@ impl HubCollector {
             hub,
             listeners,
             access,
+            doors,
             max_streams,
             version,
             process,
@@ -87,6 +91,7 @@ impl HubCollector {
             listeners,
             access,
             guard,
+            doors,
             max_streams,
             version,
             process,
@@ -128,6 +133,7 @@ impl Collector for HubCollector {
                 .map(|(reason, count)| (vec![reason], count as f64)),
         );
         self.process.collect(&mut out);
+        doors::collect(&self.doors, &mut out);
         let (own, other) = capped(&snapshots, self.max_streams);
         stream_totals(&mut out, &PerStream::new(&own, other));
         stream_gauges(&mut out, &own);

@@ -2,6 +2,7 @@
 //! headers, so that a page of another site can neither change nor read anything.
 
 mod api;
+mod doors;
 mod families;
 mod guard;
 mod metrics;
@@ -17,6 +18,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use spillway_hooks::HookMetrics;
 use spillway_hub::{Hub, StreamKey};
+use spillway_net::Door;
 
 use crate::access::AccessCounters;
 use crate::http::answer;
@@ -46,6 +48,8 @@ pub struct AdminState {
     pub access: Arc<AccessCounters>,
     /// What is counted of the hook, if there is one.
     pub hooks: Option<HookMetrics>,
+    /// What stands before the listeners, RTMP's too: their counters and certificates are shown.
+    pub doors: Vec<Door>,
     /// The streams that get series of their own in `/metrics`; the others are summed as `_other`.
     pub max_streams: usize,
     /// The version that `spillway_build_info` shows.

@@ -20,6 +20,7 @@ fn router(hub: &Hub, readiness: &Readiness, max_streams: usize) -> Router {
         listeners: vec![("http", Arc::default()), ("admin", Arc::default())],
         access: Arc::default(),
         hooks: None,
+        doors: vec![],
         max_streams,
         version: "1.2.3",
         process: ProcessState::default(),
@@ -185,6 +186,7 @@ async fn metrics_tell_what_the_scheduler_does_to_the_process() {
             listeners: vec![],
             access: Arc::default(),
             hooks: None,
+            doors: vec![],
             max_streams: 1,
             version: "1.2.3",
             process: ProcessState {

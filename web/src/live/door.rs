@@ -34,7 +34,7 @@ pub(super) fn visit(protocol: Protocol, stream: &StreamKey, parts: &Parts) -> Vi
     Visit {
         action: Action::Play,
         session: session(protocol, &connection),
-        local: connection.peer().ip().to_canonical().is_loopback(),
+        local: connection.client().is_local(),
         stream: stream.clone(),
         params,
     }

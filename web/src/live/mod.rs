@@ -20,7 +20,7 @@ use axum::middleware;
 use axum::response::Response;
 use spillway_hub::{AttachError, EndReason, Hub, Protocol, SessionInfo, StreamKey};
 
-use crate::assets;
+use crate::assets::{self, RtmpPorts};
 use crate::http::{answer, cors};
 use crate::serve::Connection;
 pub use door::LiveAccess;
@@ -42,6 +42,8 @@ pub struct LiveOptions {
     pub player: bool,
     /// The RTMP port the pages name in their "copy link" lines; without it they name no RTMP address.
     pub rtmp_port: Option<u16>,
+    /// The port of RTMP under TLS, which pages opened by HTTPS name in place of it.
+    pub rtmps_port: Option<u16>,
 }
 
 impl Default for LiveOptions {
@@ -50,6 +52,16 @@ impl Default for LiveOptions {
             list_streams: true,
             player: true,
             rtmp_port: Some(1935),
+            rtmps_port: None,
+        }
+    }
+}
+
+impl LiveOptions {
+    fn rtmp_ports(&self) -> RtmpPorts {
+        RtmpPorts {
+            plain: self.rtmp_port,
+            tls: self.rtmps_port,
         }
     }
 }
@@ -107,7 +119,7 @@ impl Live {
             {
                 answer::not_found()
             }
-            Target::List => assets::list_page(request.headers(), self.options.rtmp_port),
+            Target::List => assets::list_page(request.headers(), self.options.rtmp_ports()),
             Target::Asset(name) => {
                 let headers = request.into_parts().0.headers;
                 assets::serve(name, &headers).await
@@ -133,7 +145,7 @@ impl Live {
     fn page(&self, stream: &str, depth: usize, headers: &HeaderMap) -> Response {
         match StreamKey::parse(stream) {
             Ok(key) if is_navigation(headers, key.name()) => {
-                assets::player_page(headers, key.as_str(), depth, self.options.rtmp_port)
+                assets::player_page(headers, key.as_str(), depth, self.options.rtmp_ports())
             }
             _ => answer::not_found(),
         }

@@ -1,6 +1,6 @@
 //! [`Connection`]: what a handler may know of and hold on the connection its request came by.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use spillway_hub::Place;
+use spillway_net::ClientAddr;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,13 @@ use super::counters::ServeCounters;
 /// Its slot under `max_connections` is free again once the last clone is gone, so an upgraded connection keeps
 /// one for as long as it runs.
 #[derive(Debug, Clone)]
-pub struct Connection(Arc<Inner>);
+pub struct Connection {
+    inner: Arc<Inner>,
+    /// Of this request: a proxy's connection carries those of many clients.
+    client: ClientAddr,
+    /// The place that this client's request takes under `max_connections_per_ip`.
+    _place: Option<Arc<Place>>,
+}
 
 /// The socket below hyper, for answers that are written past it.
 #[derive(Debug, Clone)]
@@ -54,7 +61,9 @@ impl Transport {
 
 #[derive(Debug)]
 struct Inner {
-    peer: SocketAddr,
+    client: ClientAddr,
+    /// Whether the client showed a certificate that the listener asks for.
+    certified: bool,
     transport: Option<Transport>,
     stalled: Arc<AtomicBool>,
     asked: AtomicBool,
@@ -81,7 +90,8 @@ impl Tasks {
 
 impl Connection {
     pub(super) fn new(
-        peer: SocketAddr,
+        client: ClientAddr,
+        certified: bool,
         transport: Option<Transport>,
         stalled: Arc<AtomicBool>,
         tasks: Tasks,
@@ -89,54 +99,85 @@ impl Connection {
         slot: impl Into<Option<(OwnedSemaphorePermit, Place)>>,
     ) -> Self {
         counters.opened();
-        Self(Arc::new(Inner {
-            peer,
+        let inner = Arc::new(Inner {
+            client,
+            certified,
             transport,
             stalled,
             asked: AtomicBool::new(false),
             tasks,
             counters,
             _slot: slot.into(),
-        }))
+        });
+        Self {
+            inner,
+            client,
+            _place: None,
+        }
     }
 
-    /// The peer's address; unspecified when the request did not come through [`serve`](crate::serve).
+    /// The same connection for a request of this client, whom a trusted proxy speaks for and who takes `place`.
+    pub(super) fn for_client(&self, client: ClientAddr, place: Place) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            client,
+            _place: Some(Arc::new(place)),
+        }
+    }
+
+    /// Whether the client showed a certificate that the listener asks for (mTLS).
+    pub fn is_certified(&self) -> bool {
+        self.inner.certified
+    }
+
+    /// The client of this request: the peer, unless a trusted proxy names another. Unspecified when the request did
+    /// not come through [`serve`](crate::serve).
+    pub fn client(&self) -> ClientAddr {
+        self.client
+    }
+
+    /// The client's address, as [`Connection::client`] says.
     pub fn peer(&self) -> SocketAddr {
-        self.0.peer
+        self.client.address()
     }
 
-    /// The socket, when the request came through [`serve`](crate::serve).
+    /// The client of the connection as a whole.
+    pub(super) fn own_client(&self) -> ClientAddr {
+        self.inner.client
+    }
+
+    /// The socket, when the request came through [`serve`](crate::serve) over plain TCP.
     pub(crate) fn transport(&self) -> Option<&Transport> {
-        self.0.transport.as_ref()
+        self.inner.transport.as_ref()
     }
 
     /// Whether the connection was failed because its peer took no byte for the stall time-out.
     pub fn stalled(&self) -> bool {
-        self.0.stalled.load(Ordering::Relaxed)
+        self.inner.stalled.load(Ordering::Relaxed)
     }
 
     /// Notes that the peer took no byte for the stall time-out from what was written past hyper.
     pub(crate) fn note_stalled(&self) {
-        self.0.stalled.store(true, Ordering::Relaxed);
+        self.inner.stalled.store(true, Ordering::Relaxed);
     }
 
     /// Notes that a request came by it.
     pub(super) fn note_request(&self) {
-        self.0.asked.store(true, Ordering::Relaxed);
+        self.inner.asked.store(true, Ordering::Relaxed);
     }
 
     /// Whether a whole request head ever came by it.
     pub(super) fn was_asked(&self) -> bool {
-        self.0.asked.load(Ordering::Relaxed)
+        self.inner.asked.load(Ordering::Relaxed)
     }
 
     /// Runs the connection's work, or the rest of it after an upgrade; the listener's drain waits for it. A
     /// panic ends only this task.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let connection = self.clone();
-        self.0.tasks.spawn(async move {
+        self.inner.tasks.spawn(async move {
             if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-                connection.0.counters.panicked();
+                connection.inner.counters.panicked();
                 let peer = connection.peer();
                 error!(%peer, "a request handler panicked; its connection is closed");
             }
@@ -146,8 +187,16 @@ impl Connection {
 
 impl Default for Connection {
     fn default() -> Self {
-        let peer = (Ipv4Addr::UNSPECIFIED, 0).into();
-        Self::new(peer, None, Arc::default(), Tasks::default(), Arc::default(), None)
+        let client = ClientAddr::default();
+        Self::new(
+            client,
+            false,
+            None,
+            Arc::default(),
+            Tasks::default(),
+            Arc::default(),
+            None,
+        )
     }
 }
 

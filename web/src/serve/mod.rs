@@ -1,10 +1,11 @@
-//! The HTTP listener: an accept loop of our own on hyper's HTTP/1 connections, because live media needs what
+//! The HTTP listener: an accept loop of our own on hyper's connections, because live media needs what
 //! `axum::serve` has no knobs for: a header deadline, a stall time-out on writes, a connection cap and socket
 //! options.
 
 mod accept;
 mod connection;
 mod counters;
+mod http2;
 mod options;
 mod socket;
 mod stall;

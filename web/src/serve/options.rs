@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spillway_hub::PerIp;
+use spillway_net::Door;
 use tokio::sync::Semaphore;
 
 use super::counters::ServeCounters;
@@ -13,6 +14,8 @@ use super::counters::ServeCounters;
 pub struct ServeOptions {
     /// The listener's name in logs, for example `http` or `admin`.
     pub name: &'static str,
+    /// What a connection must show before it is served: a PROXY header, a TLS handshake, or nothing.
+    pub door: Door,
     /// A permit for each connection that may be open, shared with other listeners if need be; further ones get
     /// a short 503. Each costs a socket and about 10 KiB.
     pub slots: Arc<Semaphore>,
@@ -37,6 +40,7 @@ impl Default for ServeOptions {
     fn default() -> Self {
         Self {
             name: "http",
+            door: Door::open("http"),
             slots: Arc::new(Semaphore::new(65_536)),
             per_ip: PerIp::default(),
             header_timeout: Duration::from_secs(30),

@@ -121,7 +121,7 @@ impl Connection {
         Visit {
             action,
             session: self.info,
-            local: self.info.peer.ip().to_canonical().is_loopback(),
+            local: self.client.is_local(),
             stream: key.clone(),
             params: stream.params.clone().into(),
         }

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use spillway_flv::tag;
@@ -79,6 +79,8 @@ struct Link<IO> {
     buf: Box<[u8; READ_BYTES]>,
     filled: usize,
     at: usize,
+    /// TLS has taken what the socket may not have: it goes out by a flush, not by itself.
+    unflushed: bool,
 }
 
 /// Runs the session: waits for the stream, sends it, says why it ends. Every end is logged by the viewer.
@@ -93,6 +95,7 @@ where
         buf: Box::new([0; READ_BYTES]),
         filled: 0,
         at: 0,
+        unflushed: false,
     };
     let mut outbox = Outbox::new();
     let info = visit.session;
@@ -248,7 +251,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
         while !outbox.is_empty() {
             poll_fn(|cx| self.poll_write(cx, outbox)).await?;
         }
-        Ok(())
+        Ok(poll_fn(|cx| self.poll_flush(cx)).await?)
     }
 
     /// Writes if the socket takes anything, else hears what the player says.
@@ -277,11 +280,26 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
         });
         match written {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
-            written => Poll::Ready(written),
+            written => {
+                self.unflushed = self.socket.is_none();
+                Poll::Ready(written)
+            }
         }
     }
 
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.unflushed {
+            ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Hears what the player says, and flushes meanwhile.
     fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<Inbound, Broken>> {
+        if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
+            return Poll::Ready(Err(Broken::Io(error)));
+        }
         loop {
             let mut input = self.buf.get(self.at..self.filled).unwrap_or_default();
             let said = self.reader.read(&mut input);
