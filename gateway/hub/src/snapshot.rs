@@ -84,6 +84,8 @@ pub struct StreamSnapshot {
     pub ring_bytes: u64,
     /// The media time between the newest key frames, in milliseconds.
     pub gop_ms: u64,
+    /// See [`Stream::key_frame_age`].
+    pub key_frame_age: Option<Duration>,
     /// How long ago the newest message came.
     pub last_media_age: Option<Duration>,
     /// What outputs leave out and why, in words.
@@ -113,6 +115,7 @@ impl Stream {
             flush_interval: self.flush_interval(),
             ring_bytes: self.ring_bytes(),
             gop_ms: self.gop_ms(),
+            key_frame_age: self.key_frame_age(),
             last_media_age: self.last_media_age(),
             omitted: self.omitted.lock().clone(),
         }

@@ -103,6 +103,8 @@ pub struct Stream {
     made: Instant,
     /// See [`Stream::age_ms`]; zero: none came yet.
     last_media_ms: AtomicU64,
+    /// See [`Stream::age_ms`]; zero: none came yet.
+    last_key_ms: AtomicU64,
     gop_ms: AtomicU64,
     pub(crate) bitrate_bps: AtomicU64,
     pub(crate) waiters: AtomicUsize,
@@ -142,6 +144,7 @@ impl Stream {
             last_flush: Mutex::new(now),
             made: now,
             last_media_ms: AtomicU64::new(0),
+            last_key_ms: AtomicU64::new(0),
             gop_ms: AtomicU64::new(0),
             bitrate_bps: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
@@ -203,7 +206,21 @@ impl Stream {
 
     /// How long ago the newest media message came.
     pub fn last_media_age(&self) -> Option<Duration> {
-        let at_ms = self.last_media_ms.load(Ordering::Relaxed);
+        self.since(&self.last_media_ms)
+    }
+
+    /// How long its publisher has sent no key frame: since the newest, or since it began. `None` while nobody publishes
+    /// video.
+    pub fn key_frame_age(&self) -> Option<Duration> {
+        if self.phase() != Phase::Live || self.init().video.is_none() {
+            return None;
+        }
+        let began = self.phase_age();
+        Some(self.since(&self.last_key_ms).map_or(began, |age| age.min(began)))
+    }
+
+    fn since(&self, at_ms: &AtomicU64) -> Option<Duration> {
+        let at_ms = at_ms.load(Ordering::Relaxed);
         let age_ms = self.age_ms(Instant::now()).saturating_sub(at_ms);
         (at_ms > 0).then(|| Duration::from_millis(age_ms))
     }
@@ -379,7 +396,10 @@ impl Stream {
         }
         match outcome {
             Outcome::Stored => self.flush(now.at, false, kind == TagType::Video),
-            Outcome::Urgent => self.flush(now.at, true, true),
+            Outcome::Urgent => {
+                self.last_key_ms.store(self.age_ms(now.at), Ordering::Relaxed);
+                self.flush(now.at, true, true);
+            }
             Outcome::Malformed => self.stats.malformed.add(1),
             Outcome::Ignored => {}
         }

@@ -658,3 +658,19 @@ async fn further_tracks_keep_the_time_of_the_track_they_go_with() {
     let side = frames.iter().find(|f| f.role() == Role::SideInfo).unwrap();
     assert_eq!(side.dts_ms(), 120);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_age_of_the_key_frame_counts_from_the_newest_or_from_where_the_publisher_began() {
+    let hub = Hub::new(HubOptions::default());
+    let age = |hub: &Hub| hub.streams()[0].snapshot().key_frame_age;
+    let mut source = Source::start(&hub, 0);
+    tokio::time::advance(Duration::from_secs(7)).await;
+    assert_eq!(age(&hub), Some(Duration::from_secs(7)), "none came yet");
+    source.run(1);
+    tokio::time::advance(Duration::from_secs(3)).await;
+    source.run(5);
+    assert_eq!(age(&hub), Some(Duration::from_secs(3)), "frames between are none");
+    let _successor = Source::start(&hub, 0);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(age(&hub), Some(Duration::from_secs(1)), "of its own");
+}

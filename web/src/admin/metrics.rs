@@ -8,7 +8,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
 use spillway_access::{Action, Reason};
 use spillway_hooks::HookMetrics;
-use spillway_hub::{DropReason, EndReason, Hub, Limit, Phase, Protocol, StreamSnapshot};
+use spillway_hub::{DropReason, EndReason, HlsMode, Hub, Limit, Phase, Protocol, StreamSnapshot};
 use spillway_net::Door;
 
 use super::AdminState;
@@ -179,6 +179,14 @@ impl HubCollector {
             "Bytes of segments held for HLS",
             &[],
             [(vec![], self.hub.hls().bytes() as f64)],
+        );
+        let hls = &self.hub.options().hls;
+        let aimed_at = (hls.mode != HlsMode::Off).then_some(hls.segment_duration.as_secs_f64());
+        out.gauge(
+            "spillway_hls_segment_duration_seconds",
+            "The segment duration aimed at (hls.segment_duration); absent when HLS is off",
+            &[],
+            aimed_at.map(|seconds| (vec![], seconds)),
         );
         out.gauge(
             "spillway_incoming_bytes",
@@ -541,6 +549,12 @@ fn stream_gauges(out: &mut Families, own: &[&StreamSnapshot]) {
         "Media time between the newest key frames",
         &labels,
         each(|s| (s.gop_ms > 0).then_some(s.gop_ms as f64 / 1000.0)),
+    );
+    out.gauge(
+        "spillway_stream_key_frame_age_seconds",
+        "Time since the newest key frame, or since the publisher began if it sent none; absent without video",
+        &labels,
+        each(|s| s.key_frame_age.map(|age| age.as_secs_f64())),
     );
     out.gauge(
         "spillway_stream_last_media_age_seconds",

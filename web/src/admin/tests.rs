@@ -115,6 +115,7 @@ async fn metrics_name_their_units_and_explain_themselves() {
         "spillway_connections{listener=\"admin\"} 0",
         "spillway_publishes_total 1",
         "spillway_hls_window_bytes 0",
+        "spillway_hls_segment_duration_seconds 2",
     ] {
         assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
     }
