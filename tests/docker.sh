@@ -256,7 +256,7 @@ run_tests() {
 
     say "Starting the compose file"
     compose config --quiet
-    compose up --detach --no-build >"$work/up.log" 2>&1 || { cat "$work/up.log"; bad "compose up"; return; }
+    compose up --detach --no-build gateway prometheus >"$work/up.log" 2>&1 || { cat "$work/up.log"; bad "compose up"; return; }
     check "the gateway becomes healthy" eventually 60 health_is healthy
     check "it runs as user 10001" effective_user
     check "its file system is read-only" root_is_read_only
