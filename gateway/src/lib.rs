@@ -20,6 +20,7 @@ mod random;
 mod rtmp;
 mod run;
 mod scheduler;
+mod service_manager;
 mod telemetry;
 mod workers;
 

@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::demo::DEMO_STREAM;
 use crate::error::StartError;
 use crate::gateway::{Gateway, StartOptions};
+use crate::service_manager::{Change, ServiceManager};
 use crate::workers;
 
 /// Starts a gateway on a runtime of its own and returns after SIGTERM or SIGINT, when it has drained.
@@ -33,21 +34,26 @@ async fn serve(config: &Config, start: StartOptions) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
     let mut hang_up = signal(SignalKind::hangup()).map_err(StartError::Signals)?;
+    let manager = ServiceManager::of_process();
     let gateway = Gateway::start(config, start)?;
     announce(&gateway, start);
+    manager.tell(Change::Ready).await;
     let received = loop {
         tokio::select! {
             _ = terminate.recv() => break "SIGTERM",
             _ = interrupt.recv() => break "SIGINT",
             _ = hang_up.recv() => gateway.reload_certificates(),
+            never = manager.stay_alive() => match never {},
         }
     };
+    manager.tell(Change::Stopping).await;
     tracing::info!(
         signal = received,
         "shutting down: no new connections, everyone is told"
     );
     tokio::select! {
         () = gateway.shutdown() => {}
+        never = manager.stay_alive() => match never {},
         _ = terminate.recv() => tracing::warn!("second signal: leaving at once"),
         _ = interrupt.recv() => tracing::warn!("second signal: leaving at once"),
     }
